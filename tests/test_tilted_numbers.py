@@ -1,4 +1,4 @@
-"""§4.3: numbers with direct effects are a distribution: density, masses, bands and mean against quadrature."""
+"""§4.3: numbers whose bands have other probabilities are a distribution; everything against quadrature."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import cumulative_trapezoid
+from scipy.special import softmax
 from scipy.stats import norm
 
 import thurbo as tb
@@ -22,7 +23,7 @@ def mixed(tilt: np.ndarray | None, edges: np.ndarray = EDGES) -> Predictive:
     """Two members with known distributions of five numbers, and what is added to the log-probabilities of bands."""
     found = Predictive(tb.Continuous(), [asked(5, 1), asked(5, 2)], np.asarray([0.3, 0.7]))
     if tilt is not None:
-        found.edges, found.tilt = edges, {0: tilt}
+        found.edges, found.experts = edges, {0: lambda chance: softmax(np.log(chance) + tilt, axis=1)}
     return found
 
 
@@ -36,7 +37,7 @@ def density_of(tilt: np.ndarray, edges: np.ndarray = EDGES) -> np.ndarray:
     return raised / np.trapezoid(raised, FINE, axis=1)[:, None]
 
 
-def test_no_effects_change_no_number() -> None:
+def test_bands_as_they_are_change_no_number() -> None:
     same, bare = mixed(np.zeros((5, 5))), mixed(None)
     z, lower, upper = np.linspace(-3, 3, 5), np.asarray([-np.inf, -2, -0.3, 0.1, 1]), np.asarray([0, 2, 0.2, np.inf, 2])
     np.testing.assert_allclose(same.below(FINE[::100]), bare.below(FINE[::100]), atol=1e-12)

@@ -14,7 +14,7 @@ from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
 from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
-from thurbo.predict.correction import Anchor, Correction, Effect, Effects, Route, Routes, Source
+from thurbo.predict.correction import Anchor, Correction, Expert, Route, Routes, Source, Table, Trees
 from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair
 from thurbo.table.columns.values import plain
 from thurbo.table.io import files
@@ -60,10 +60,8 @@ def save(model: Any, path: str | PathLike[str]) -> None:
             description.setdefault("anchors", {})[name] = {
                 part: array.tolist() for part, array in anchor._asdict().items()
             }
-        description["effects"] = {
-            name: {str(site): [[*each.source, list(each.tilt)] for each in effects] for site, effects in own.items()}
-            for name, own in learned.effects.items()
-        }
+        description["experts"] = _save_experts(learned, arrays)
+        description["follows"] = {name: [_table_state(each) for each in own] for name, own in learned.follows.items()}
         description["routes"] = {gate: [each._asdict() for each in own] for gate, own in learned.routes.items()}
         informed = [each.schema for each in fitted.members if each.settings.reading == "given, missing"]
         informed += [each.schema for each in fitted.members if each.settings.is_informed]
@@ -213,8 +211,11 @@ def _members(
     if not all(0 < value < np.inf for value in exponents.values()):
         raise ValueError("the exponents of its probabilities are not positive numbers")
     routes, anchors = _routes(description.get("routes", {}), schema), _anchors(description.get("anchors", {}))
-    effects = _effects(description.get("effects", {}), anchors, schema)
-    return tuple(found), Correction(by_column, exponents, anchors, effects, routes)
+    experts = _experts(description.get("experts", {}), arrays, anchors, schema)
+    follows = {
+        str(name): tuple(_table(each, schema) for each in own) for name, own in description.get("follows", {}).items()
+    }
+    return tuple(found), Correction(by_column, exponents, anchors, routes, experts, follows)
 
 
 def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
@@ -234,21 +235,67 @@ def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:
     return found
 
 
-def _effects(state: dict[str, Any], anchors: dict[str, Anchor], schema: Schema) -> Effects:
-    """Direct effects of answers; older files have none."""
-    found: dict[str, dict[int, tuple[Effect, ...]]] = {}
+def _save_experts(learned: Correction, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Experts and what follows from answers as plain values; splits and values of trees go to `arrays`."""
+    found = dict[str, Any]()
+    for name, own in learned.experts.items():
+        for site, expert in own.items():
+            trees, prefix = expert.trees, f"{EXPERT}{len(arrays)}"
+            arrays[f"{prefix}.split"], arrays[f"{prefix}.value"] = trees.split, trees.value
+            found.setdefault(name, {})[str(site)] = {
+                "arrays": prefix,
+                "weight": expert.weight,
+                "power": expert.power,
+                "sources": [list(each) for each in trees.sources],
+                "base": trees.base.tolist(),
+                "tables": [_table_state(each) for each in trees.tables],
+                "gain": trees.gain.tolist(),
+            }
+    return found
+
+
+def _table_state(table: Table) -> dict[str, Any]:
+    return {"by": table.by, "edges": table.edges.tolist(), "chance": table.chance.tolist()}
+
+
+EXPERT = "expert"
+
+
+def _table(state: dict[str, Any], schema: Schema, n_labels: int | None = None) -> Table:
+    table = Table(str(state["by"]), *(np.asarray(state[part], np.float64) for part in ("edges", "chance")))
+    shape = len(table.edges) + 1, n_labels or table.chance.shape[1]
+    fits = table.by in schema.modelled and table.edges.ndim == 1 and table.chance.shape == shape
+    if not fits or not (table.chance > 0).all() or not (np.diff(table.edges) > 0).all():
+        raise ValueError(f"a table of answers to {table.by!r} does not fit its schema")
+    return table
+
+
+def _experts(
+    state: dict[str, Any], arrays: dict[str, np.ndarray], anchors: dict[str, Anchor], schema: Schema
+) -> dict[str, dict[int, Expert]]:
+    """Boosted trees, whose arrays are taken out of `arrays`; older files have none."""
+    found: dict[str, dict[int, Expert]] = {}
     for name, own in state.items():
         column: Any = schema[name]
         n_bands = len(column.labels) if column.is_one_label or name in anchors else len(column.effect_edges) + 1
-        shape = anchors[name].shares.shape if name in anchors else (1, n_bands)
-        for site, effects in own.items():
-            read = [
-                Effect(Source(str(each[0]), int(each[1]), *map(float, each[2:5])), tuple(each[5])) for each in effects
-            ]
-            numbers = np.asarray([[*each.source[2:], *each.tilt] for each in read], np.float64)
-            if not 0 <= int(site) < shape[0] or numbers.shape[1:] != (3 + shape[1],) or not np.isfinite(numbers).all():
-                raise ValueError(f"the direct effects on {name!r} do not fit its labels")
-            found.setdefault(name, {})[int(site)] = tuple(read)
+        n_sites, n_labels = anchors[name].shares.shape if name in anchors else (1, n_bands)
+        for site, each in own.items():
+            sources = tuple(Source(str(s[0]), int(s[1]), *map(float, s[2:])) for s in each["sources"])
+            split, value = (arrays.pop(f"{each['arrays']}.{part}") for part in ("split", "value"))
+            base, gain = (np.asarray(each[part], np.float64) for part in ("base", "gain"))
+            tables = tuple(_table(one, schema, n_labels) for one in each["tables"])
+            weight, power = float(each["weight"]), float(each["power"])
+            n_trees, n_nodes = split.shape
+            fits = value.shape == (n_trees, n_nodes + 1, n_labels) and base.shape == (n_labels,)
+            fits &= gain.shape == (len(sources) + len(tables),) and 0 <= int(site) < n_sites
+            fits &= split.dtype.kind == "i" and value.dtype == np.float32 and (n_nodes + 1) & n_nodes == 0
+            fits &= bool(((split >= 0) & (split < max(len(sources), 1))).all()) and (bool(sources) or not n_trees)
+            fits &= {one.column for one in sources} <= set(schema.modelled) and 0 < weight <= 1 and 0 < power < np.inf
+            numbers = [[*one[2:]] for one in sources]
+            if not fits or not all(np.isfinite(one).all() for one in (value, base, gain, np.asarray(numbers))):
+                raise ValueError(f"the trees of {name!r} do not fit its labels")
+            trees = Trees(sources, split, value, base, tables, gain)
+            found.setdefault(name, {})[int(site)] = Expert(trees, weight, power)
     return found
 
 

@@ -404,6 +404,18 @@ class TBM(ItemQueries, BaseEstimator):
             for each in self.model_.members
         ]
 
+    @property
+    def experts_(self) -> list[dict[str, Any]]:
+        """What predicts each question beside the members: the weight of boosted trees where all that they use is
+        known, and the questions that they use most, with their parts of all gains. Empty without trees."""
+        found = []
+        for name, own in self.model_.correction.experts.items():
+            for site, expert in own.items():
+                option = self.schema_[name].labels[site] if len(self.schema_[name].sites) > 1 < len(own) else None
+                about = {"column": name, "option": option, "weight": expert.weight}
+                found.append({**about, "n_trees": len(expert.trees.split), "uses": expert.trees.used})
+        return found
+
     def _finished(self) -> Self:
         """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""
         if self._unfinished is not None:

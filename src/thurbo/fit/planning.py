@@ -88,6 +88,7 @@ CHOICES = {
     "missing": ("auto", "ignorable", "informative"),
     "objective": ("auto", "likelihood", "multi-prediction", "exact"),
     "optimizer": ("auto", "adam", "sgd"),
+    "experts": ("auto", "none"),
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_positive_steps": 1, "n_negative_steps": 1, "n_chains": 1}
 SMALLEST |= {"batch_size": 1, "max_epochs": 0, "members": 1}

@@ -1,4 +1,4 @@
-"""§5, §6 A fit of several members: encodings, held-out answers, training, weights, calibration, direct effects.
+"""§5, §6 A fit of several members: encodings, held-out answers, training, weights, calibration, experts.
 
 Idea: some answers are held out from all members and decide how much each counts, how sure their mean is, and how much
 of what they say beyond the shares of labels is believed (credibility). Members that predict little about a question
@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
-from thurbo.fit import course, direct_effects, lists, members
+from thurbo.fit import course, experts, lists, members
 from thurbo.fit.fitting import Data
 from thurbo.fit.planning import FitSettings
 from thurbo.latent import packing
@@ -28,7 +28,7 @@ from thurbo.latent.inference.meanfield import PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import evaluation as masking
 from thurbo.predict import model as models
-from thurbo.predict.correction import Anchor, Correction, Effects, Routes, calibration_family, learn_routes
+from thurbo.predict.correction import Anchor, Correction, calibration_family, learn_routes
 from thurbo.predict.evaluation import ColumnTrial
 from thurbo.predict.member import MemberAnswers, MemberQuery, without
 from thurbo.predict.model import MemberSettings, Query, Reading
@@ -246,13 +246,15 @@ def fit(
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
         questions = [[MemberQuery(one, *read[each.reading][:3], how, routes) for one in each.params] for each in found]
         weighed = _weigh(data, found, questions, masked)
-        effects: Effects = {}
-        if not any(parts) and not listed and not data.evidence.spans_cells:
-            asked = [questions[place][0] for place in weighed.kept]
+        learned = Correction(weighed.by_column, weighed.exponents, routes=routes)
+        if chosen.experts == "auto" and not any(parts) and not listed and not data.evidence.spans_cells:
             least = models.least_answers(data.schema, data.blocks, data.weight)
             gaps = models.n_answers(data.schema, data.blocks) >= (least if missing != "ignorable" else np.inf)
-            mixed = partial(_mixed, weighed, routes, gaps)
-            effects = direct_effects.learn(asked, masked, data.weight, mixed, gaps, seed)
+            known = {name: own for name, own in weighed.shares.items() if own is not None}
+            plain = Correction(weighed.by_column, weighed.exponents, known)
+            asked = Query(tuple(questions[p][0] for p in weighed.kept), np.asarray(weighed.weight), plain, gaps)
+            beside = experts.learn(asked, masked, data.weight, seed, partial(_told, on_epoch))
+            learned = replace(learned, experts=beside, follows=experts.followers(asked, masked, data.weight))
         if ending is not None:
             ended = ending.result()
             if len(found) > len(ended):
@@ -283,7 +285,7 @@ def fit(
     by_column = {name: divided(weight, sizes) for name, weight in weighed.by_column.items()}
     last = [replace(questions[p][0], params=one) for p in kept for one in found[p].params]
     anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
-    correction = Correction(by_column, weighed.exponents, anchors, effects, routes)
+    correction = replace(learned, weights=by_column, anchors=anchors)
     return Outcome(fitted, correction, members.active(found[lead].params[0], found[lead].member), leader, rest)
 
 
@@ -367,35 +369,9 @@ def _weigh(
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
 
 
-def _mixed(
-    weighed: _Weighed,
-    routes: Routes,
-    informative: np.ndarray,
-    name: str,
-    queries: Sequence[MemberQuery],
-    rows: np.ndarray,
-    lines: Lines,
-) -> dict[int, np.ndarray]:
-    """Probabilities of the labels of each site of a column by all members, calibrated: [line, label] each.
-
-    With all of what members say: they fit the answers that they were trained with, and direct effects would make up
-    for what is left out. `rows` are those of the training table that the queries have.
-    """
-    anchor, column = weighed.shares[name], queries[0].schema[name]
-    anchor = None if anchor is None else anchor._replace(credibility=np.ones_like(anchor.credibility))
-    whole = Query(tuple(queries), np.ones(len(queries)), Correction(routes=routes), informative[rows])
-    mixed = Predictive(
-        column,
-        [each.about(name, lines, own=False) for each in queries],
-        weighed.by_column[name],
-        exponent=Correction(exponents=weighed.exponents).exponent(column),
-        anchor=anchor,
-        routing=whole.routing(name, np.asarray(lines.row)),
-    )
-    if anchor is None:  # bands of a number
-        bands: Any = column
-        return {0: mixed.probabilities() if column.is_one_label else mixed.split(bands.effect_edges)}
-    return mixed.labels(calibration_family(column))
+def _told(on_epoch: Callable[[dict[str, Any]], None], done: int, of: int) -> None:
+    """Progress of the trees."""
+    on_epoch({"stage": "boosting trees", "done": done, "of": of, "figure": ""})
 
 
 def _able(trained: list[MemberSettings], has_lists: bool) -> list[int]:

@@ -92,6 +92,9 @@ class Prediction(_WithChains):
         Enforced sparsity, for features: in each batch, a hidden unit is on only in this share of the rows, those where
         it is most probable, and off in the others when masked cells are predicted. `sparsity_weight` is a penalty
         instead. None does not enforce it. Queries are not changed.
+    experts : {"auto", "none"}, default="auto"
+        "auto" adds boosted trees for each question to a model of several members, weighed by held-out answers: see
+        `TBM.experts_`. "none" leaves predictions to the members.
     n_negative_steps, n_chains
         As in `Likelihood`, with 1,000 chains by default; used if `likelihood_weight` is above 0, where the expectations
         given a row are by mean-field.
@@ -111,6 +114,7 @@ validation_fraction
     marginal_weight: float | Literal["auto"] = "auto"
     masking: Any = "auto"
     active_share: float | None = None
+    experts: Literal["auto", "none"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,12 @@
 """What held-out answers and routing change about the mean of the members' predictions, in one order for every query.
 
-Weights of members → calibration towards the shares of labels → direct effects of other answers → routing, which comes
-last and is not tempered. With one member and nothing learned a correction is the identity.
+Weights of members → calibration towards the shares of labels → experts → routing and what follows from an answer, which
+come last and are not tempered. With one member and nothing learned a correction is the identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ ANSWERED = -1  # the part of a column that says whether it has an answer: 1 or 0
 
 
 class Source(NamedTuple):
-    """An answer that has effects: the position of its label, or a number in standard units, is above low, up to high.
+    """Something about an answer: the position of its label, or a number in standard units, is above low, up to high.
 
     part    position among the `answer_values` of its column, or ANSWERED
     centre  share of such answers among the known ones
@@ -38,16 +38,6 @@ class Source(NamedTuple):
         """1 − centre for rows with this answer, −centre with another one, 0 if it is not known: [row]."""
         holds = (known > self.low) & (known <= self.high)
         return np.where(np.isnan(known), 0.0, holds - self.centre)
-
-
-class Effect(NamedTuple):
-    """What an answer adds to log P(label) of another question, [label]."""
-
-    source: Source
-    tilt: tuple[float, ...]
-
-
-Effects = Mapping[str, Mapping[int, tuple[Effect, ...]]]  # by question, and by option of a question with several
 
 
 def answer_values(block: Block) -> FloatArray:
@@ -67,10 +57,115 @@ def answer_values(block: Block) -> FloatArray:
     return np.where(np.isnan(low), high, np.where(np.isnan(high), low, 0.5 * (low + high)))
 
 
-def effect_tilt(effects: Sequence[Effect], known: Callable[[str, int], FloatArray]) -> FloatArray:
-    """What the effects on one answer add to log P(label): [row, label]. `known` gives a part of a column, [row]."""
-    strengths = [each.source.strength(known(each.source.column, each.source.part)) for each in effects]
-    return np.stack(strengths, axis=1) @ np.asarray([each.tilt for each in effects])
+class Trees(NamedTuple):
+    """Boosted trees: log P(label) = base + Σ_t value of the leaf of tree t, up to a constant.
+
+    A source that is not known holds to the part that is its share: the row is then in several leaves, by their parts.
+
+    sources  what nodes ask
+    split    source of each node, those of a level after those of the level above: [tree, node]
+    value    of each leaf, [tree, leaf, label]
+    base     [label], where the other question of no table is known
+    tables   P(label | answer to one other question), of which the first that is known is the base
+    gain     what each source and then each table has explained in training, [source + table]
+    """
+
+    sources: tuple[Source, ...]
+    split: np.ndarray
+    value: np.ndarray
+    base: np.ndarray
+    tables: tuple[Table, ...]
+    gain: np.ndarray
+
+    @property
+    def used(self) -> dict[str, float]:
+        """Parts of the most important questions in what the trees have explained, the largest first."""
+        names, found = [each.column for each in self.sources] + [each.by for each in self.tables], dict[str, float]()
+        for name, gain in zip(names, self.gain / max(self.gain.sum(), 1e-12), strict=True):
+            found[name] = found.get(name, 0.0) + float(gain)
+        return dict(sorted(found.items(), key=lambda each: -each[1])[:MOST_SHOWN])
+
+    def predict(self, known: Callable[[str, int], FloatArray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """P(label) of some rows, [row, label], and the part of what decides that is known about them, [row]."""
+        strength = np.zeros((len(rows), len(self.sources)))
+        for place, each in enumerate(self.sources):
+            strength[:, place] = each.strength(known(each.column, each.part)[rows])
+        share = np.asarray([each.centre for each in self.sources])
+        logs, is_known = np.tile(self.base, (len(rows), 1)), [strength != 0.0]
+        for table in reversed(self.tables):
+            chance, has = table.predict(known, rows)
+            logs = np.where(has[:, None], np.log(chance), logs)
+            is_known.insert(1, has[:, None])
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            inside = in_leaves((strength[some] + share).astype(np.float32), self.split)
+            logs[some] += inside.reshape(len(inside), -1) @ self.value.reshape(-1, len(self.base))
+        return softmax(logs, axis=1), np.concatenate(is_known, axis=1) @ self.gain / max(self.gain.sum(), 1e-12)
+
+
+ROWS_AT_ONCE, MOST_SHOWN = 2000, 5
+
+
+def in_leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
+    """The part of each row that is in each leaf, [row, tree, leaf], from that of it that holds, [row, source]."""
+    inside, first = np.ones((len(holds), len(split), 1), holds.dtype), 0
+    while first < split.shape[1]:
+        own = holds[:, split[:, first : 2 * first + 1]]
+        inside = np.stack([inside * (1.0 - own), inside * own], axis=-1).reshape(*inside.shape[:2], -1)
+        first = 2 * first + 1
+    return inside
+
+
+class Table(NamedTuple):
+    """P(label | answer to one other question).
+
+    by      the other question
+    edges   between the parts of its numbers, in standard units, or between the positions of its labels
+    chance  [part, label]
+    """
+
+    by: str
+    edges: np.ndarray
+    chance: np.ndarray
+
+    def predict(self, known: Callable[[str, int], FloatArray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """P(label) of some rows, [row, label], and whether the other answer is known, [row]."""
+        value = known(self.by, 0)[rows]
+        return self.chance[np.searchsorted(self.edges, np.nan_to_num(value))], ~np.isnan(value)
+
+
+class Expert(NamedTuple):
+    """Trees beside the members: their weight where all that they use is known, and the power of what the mean of both
+    adds to the shares of labels.
+
+    Two calibrated predictions are together surer than their mean.
+    """
+
+    trees: Trees
+    weight: float
+    power: float = 1.0
+
+    def mixed(
+        self,
+        first: np.ndarray,
+        known: Callable[[str, int], FloatArray],
+        rows: np.ndarray,
+        apart: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """P(label) by members and trees, from that by members, `first`, about some rows: [row, label].
+
+        Trees count where the row says nothing else about the same question (`apart`, [row]).
+        """
+        chance, part = self.trees.predict(known, rows)
+        part = part if apart is None else part * apart
+        own = (self.weight * part / (1.0 - self.weight + self.weight * part))[:, None]
+        return sharper((1.0 - own) * first + own * chance, self.power, self.trees.base)
+
+
+def sharper(chance: np.ndarray, power: float, base: np.ndarray) -> np.ndarray:
+    """A power of what probabilities [row, label] add to the log-probabilities `base`, [label]."""
+    logs = np.log(np.maximum(chance, LEAST_CHANCE))
+    return chance if power == 1.0 else np.asarray(softmax(base + power * (logs - base), axis=1))
 
 
 LEAST_CHANCE = 1e-30
@@ -86,12 +181,12 @@ class TiltedNumbers(NamedTuple):
     before: np.ndarray  # [line, band] new probability of all lower bands
 
     @classmethod
-    def of(cls, below: np.ndarray, tilt: np.ndarray, edges: np.ndarray) -> TiltedNumbers:
-        """From P(z ≤ edge), [line, edge], and what is added to the log-probabilities of the bands, [line, band]."""
+    def of(cls, below: np.ndarray, changed: Callable[[np.ndarray], np.ndarray], edges: np.ndarray) -> TiltedNumbers:
+        """From P(z ≤ edge), [line, edge]; `changed` gives new probabilities of the bands from the old, [line, band]."""
         ends = np.concatenate([np.zeros((len(below), 1)), below, np.ones((len(below), 1))], axis=1)
-        logs = np.log(np.maximum(np.diff(ends, axis=1), LEAST_CHANCE))
-        chance = softmax(logs + tilt, axis=1)
-        ratio = chance / np.exp(logs)
+        first = np.maximum(np.diff(ends, axis=1), LEAST_CHANCE)
+        chance = changed(first)
+        ratio = chance / first
         before = np.concatenate([np.zeros((len(below), 1)), np.cumsum(chance, axis=1)[:, :-1]], axis=1)
         return cls(edges, ratio, before - ratio * ends[:, :-1], before)
 
@@ -186,15 +281,17 @@ class Correction:
     weights    of the members for each column, where they differ from those for all columns: [member]
     exponents  powers of probabilities, by kind of column
     anchors    shares of labels
-    effects    direct effects of other answers
     routes     what follow-up questions say about their gates
+    experts    what predicts an answer beside the members, by question and site
+    follows    answers that follow from a question: `chance` is P(answer | label of this question), as evidence about it
     """
 
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     exponents: Mapping[str, float] = field(default_factory=dict)
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
-    effects: Effects = field(default_factory=dict)
     routes: Routes = field(default_factory=dict)
+    experts: Mapping[str, Mapping[int, Expert]] = field(default_factory=dict)
+    follows: Mapping[str, tuple[Table, ...]] = field(default_factory=dict)
 
     def exponent(self, column: Column) -> float:
         """The exponent of a column: that of its kind, or in older files that of its family."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -21,7 +22,7 @@ from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import CONVERGED_STEPS, PREDICTION_STEPS
 from thurbo.latent.rbm import Params
 from thurbo.predict import joint
-from thurbo.predict.correction import ANSWERED, Correction, answer_values, effect_tilt
+from thurbo.predict.correction import ANSWERED, Correction, answer_values
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
@@ -399,17 +400,25 @@ class Query:
         options: dict[str, Any] = {"exponent": learned.exponent(column), "anchor": learned.anchors.get(name)}
         if options["anchor"] is not None:
             options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self._is_known(name) if own else 0))[row])
-        if effects := learned.effects.get(name):
-            tilt = {site: effect_tilt(each, self._value)[row] for site, each in effects.items() if each}
-            options |= {"tilt": tilt, "edges": getattr(column, "effect_edges", None)}  # None for labels
+        if experts := learned.experts.get(name):
+            apart = np.ones(len(row), bool) if own else ~self._is_known(name)[row]  # trees know no other options of it
+            ways = {
+                site: partial(each.mixed, known=self.value, rows=row, apart=apart) for site, each in experts.items()
+            }
+            options |= {"experts": ways, "edges": getattr(column, "effect_edges", None)}  # None for labels
         return Predictive(column, parts, weights, routing=self.routing(name, row), **options)
 
     def routing(self, name: str, rows: np.ndarray) -> np.ndarray | None:
-        """P(which follow-up questions some rows answered | label of this gate), [row, label]; None if it is none.
+        """P(what is certain about some rows | label of this question), [row, label]; None if nothing is.
 
-        That none of them has an answer counts only in rows whose empty cells are evidence.
+        Which follow-up questions of a gate they answered, and answers that follow from this one. That no follow-up
+        question has an answer counts only in rows whose empty cells are evidence.
         """
         found = None
+        for rule in self.correction.follows.get(name, ()):
+            chance, known = rule.predict(self.value, rows)
+            own = np.where(known[:, None], chance, 1.0)
+            found = own if found is None else found * own
         for route in self.correction.routes.get(name, ()):
             answered = [self._answered(each)[rows] for each in route.columns if each not in self.absent]
             if answered:
@@ -418,7 +427,7 @@ class Query:
                 found = own if found is None else found * own
         return found
 
-    def _value(self, name: str, part: int) -> np.ndarray:
+    def value(self, name: str, part: int) -> np.ndarray:
         """A part of what a column says, NaN where it is not part of the evidence: [row]."""
         if (name, part) not in self._values:
             if part == ANSWERED:

@@ -1,13 +1,13 @@
 """§4.3 The predictive distribution of a column's answers, given the rest of each row, under the whole model.
 
 A weighted mean over members of what each says, followed by the correction that held-out answers have taught:
-calibration towards the shares of labels, direct effects of other answers, and routing last. Every query reads it; forms
+calibration towards the shares of labels, experts, and routing last. Every query reads it; forms
 see one distribution and know nothing of members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,12 @@ class Predictive:
     exponent, anchor, emptiness : float, Anchor, array of shape (n_lines,)
         Calibration: the power of probabilities, the shares of labels, and how empty each row is (1 without any other
         answer, falling with their number).
-    tilt, edges : dict of arrays of shape (n_lines, n_labels), array
-        What direct effects add to log P(label), by site; or to that of the bands of a number between these edges.
     routing : array of shape (n_lines, n_labels), optional
-        P(which follow-up questions were answered | label), for a gate.
+        P(which follow-up questions were answered | label), for a gate; P(answer that follows from it | label).
+    experts : dict of functions
+        P(label) by members and trees from that by members, [line, label], by site.
+    edges : array
+        Between the bands of a number, whose probabilities experts change.
     """
 
     def __init__(
@@ -54,13 +56,13 @@ class Predictive:
         exponent: float = 1.0,
         anchor: Anchor | None = None,
         emptiness: np.ndarray | float = 0.0,
-        tilt: Mapping[int, np.ndarray] | None = None,
-        edges: np.ndarray | None = None,
         routing: np.ndarray | None = None,
+        experts: Mapping[int, Callable[[np.ndarray], np.ndarray]] | None = None,
+        edges: np.ndarray | None = None,
     ):
         self.column, self.parts, self.weights = column, parts, weights
         self.exponent, self.anchor, self.emptiness = exponent, anchor, emptiness
-        self.tilt, self.edges, self.routing = tilt or {}, edges, routing
+        self.routing, self.experts, self.edges = routing, experts or {}, edges
         self.lines = parts[0].lines
         self.bands_at: np.ndarray | None = None  # ends of the bands in which a number is drawn
         self._levels: dict[tuple[int, int], np.ndarray] = {}
@@ -90,21 +92,22 @@ class Predictive:
 
     def _calibrated(self, chance: np.ndarray, site: int = 0) -> np.ndarray:
         """A power of what the evidence adds to the shares of labels; rows without evidence have these shares."""
-        if self.exponent == 1.0 and self.anchor is None and not self.tilt and self.routing is None:
+        if self.exponent == 1.0 and self.anchor is None and self.routing is None and not self.experts:
             return chance
         power = self.exponent * (1.0 if self.anchor is None else self.anchor.credibility[site])
         logs = power * np.log(np.maximum(chance, 1e-30))
         if self.anchor is not None:
             logs = logs + (1.0 - power) * np.log(self.anchor.shares[site])
             logs = logs + np.asarray(self.emptiness).reshape(-1, 1) * self.anchor.tilt[site]
-        return self._tilted(logs, site)
+        return self._certain(softmax(logs, axis=1), site)
 
-    def _tilted(self, logs: np.ndarray, site: int = 0) -> np.ndarray:
-        """Probabilities of labels with what direct effects and routing add to their logarithms."""
-        logs = logs + self.tilt.get(site, 0.0)
-        if self.routing is not None and self.routing.shape == logs.shape:
-            logs = logs + np.log(np.maximum(self.routing, 1e-30))
-        return np.asarray(softmax(logs, axis=1))
+    def _certain(self, chance: np.ndarray, site: int = 0) -> np.ndarray:
+        """Probabilities of labels with what experts say, and then with what is certain by routing."""
+        found = self.experts[site](chance) if site in self.experts else chance
+        if self.routing is not None and self.routing.shape == found.shape:
+            found = found * np.maximum(self.routing, LEAST_CHANCE)
+            found = found / found.sum(axis=1, keepdims=True)
+        return np.asarray(found)
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
         """Members may have a utility for each level: then the probability that it is the largest."""
@@ -126,20 +129,20 @@ class Predictive:
 
     @cached_property
     def _numbers(self) -> TiltedNumbers | None:
-        """What direct effects change about a number; None without effects."""
-        if self.edges is None or not self.tilt:
+        """What experts change about a number; None without any."""
+        if self.edges is None or not self.experts:
             return None
-        return TiltedNumbers.of(self._below(self.edges), self.tilt[0], self.edges)
+        return TiltedNumbers.of(self._below(self.edges), self._certain, self.edges)
 
     def below(self, z: np.ndarray) -> np.ndarray:
         found = self._below(z)
         return found if self._numbers is None else self._numbers.below(z, found)
 
     def bands(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        return self._tilted(np.log(between(self._below(np.concatenate([lower, upper])))))
+        return self._certain(between(self._below(np.concatenate([lower, upper]))))
 
     def split(self, edges: np.ndarray) -> np.ndarray:
-        """P(band) between and beyond some numbers, without direct effects: [line, band]."""
+        """P(band) between and beyond some numbers, without experts: [line, band]."""
         ends = np.concatenate([[-np.inf], edges, [np.inf]])
         return between(self._below(np.concatenate([ends[:-1], ends[1:]])))
 
