@@ -16,7 +16,7 @@ from scipy.special import softmax
 import thurbo as tb
 from thurbo.errors import NotTrusted
 from thurbo.fit import experts
-from thurbo.predict.correction import ANSWERED, Expert, Source, Table, Trees, in_leaves, sharper
+from thurbo.predict.correction import ANSWERED, Expert, Source, Table, Trees, in_leaves
 from thurbo.predict.model import Query
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io import files
@@ -150,11 +150,18 @@ def test_shares_without_the_answer_itself() -> None:
         np.testing.assert_allclose(each[row], expected, atol=1e-6)
 
 
-def test_a_power_leaves_the_shares_as_they_are() -> None:
-    base = np.log([0.7, 0.2, 0.1])
-    np.testing.assert_allclose(sharper(np.exp(base)[None], 1.4, base), np.exp(base)[None])
-    chance = np.asarray([[0.5, 0.3, 0.2]])
-    np.testing.assert_allclose(sharper(chance, 1.4, base), softmax(base + 1.4 * (np.log(chance) - base), axis=1))
+def test_members_and_trees_as_one_distribution() -> None:
+    """A mean with the weight that the known part has, and a power of what it adds to the shares of labels."""
+    base, first, chance = np.log([0.7, 0.2, 0.1]), np.asarray([[0.5, 0.3, 0.2]]), np.asarray([[0.2, 0.2, 0.6]])
+    trees = Trees((), np.zeros((0, 1), np.int64), np.zeros((0, 2, 3), np.float32), base, (), np.zeros(0))
+    expert = Expert(trees, 0.6, 1.4)
+    np.testing.assert_allclose(expert.join(first, chance, np.zeros(1)), first)
+    mean = np.log(0.4 * first + 0.6 * chance)
+    np.testing.assert_allclose(expert.join(first, chance, np.ones(1)), softmax(base + 1.4 * (mean - base), axis=1))
+    half = np.log((0.4 * first + 0.3 * chance) / 0.7)
+    expected = softmax(base + 1.2 * (half - base), axis=1)
+    np.testing.assert_allclose(expert.join(first, chance, np.full(1, 0.5)), expected)
+    np.testing.assert_allclose(expert.join(np.exp(base)[None], np.exp(base)[None], np.ones(1)), np.exp(base)[None])
 
 
 @cache
@@ -250,9 +257,8 @@ def test_in_an_empty_row_trees_have_no_weight() -> None:
         ).__next__()
         assert part == pytest.approx(0.0)
         np.testing.assert_allclose(chance.sum(), 1.0)
-        if name != "age":  # a power of the shares of labels is what the members say of an empty row
-            found, bare = (predicted(each, nobody, name) for each in (model, without_experts(model)))
-            np.testing.assert_allclose(found, bare, atol=0.02)
+        found, bare = (predicted(each, nobody, name) for each in (model, without_experts(model)))
+        np.testing.assert_allclose(found, bare, atol=1e-9)
 
 
 def test_numbers_have_trees_too() -> None:
@@ -390,9 +396,7 @@ def test_options_of_one_question_do_not_say_more_about_each_other() -> None:
     every, bare = query.about("uses"), with_experts(query, {}).about("uses")
     assert np.abs(every.levels(2, 0) - bare.levels(2, 0)).max() > 0.05
     own, alone = query.about("uses", own=False), with_experts(query, {}).about("uses", own=False)
-    power = experts_of(model)["uses"][0].power
-    base = experts_of(model)["uses"][0].trees.base
-    np.testing.assert_allclose(own.levels(2, 0), sharper(alone.levels(2, 0), power, base), atol=1e-9)
+    np.testing.assert_allclose(own.levels(2, 0), alone.levels(2, 0), atol=1e-9)
 
 
 def test_saved_trees_say_the_same_and_damaged_ones_are_refused(tmp_path: Any) -> None:

@@ -132,9 +132,9 @@ def test_probabilities_are_weighted_means_of_the_members(whole: bool) -> None:
         power = credibility * correction.exponents[kind]
         raised = np.tensordot(weights, parts, 1) ** power * shares ** (1 - power)
         raised *= np.exp(tilt / (1 + n_others[:, None]))
-        if name in correction.effects:
-            raised *= np.exp(model._query(few).about(name).tilt[0])
         expected = raised / raised.sum(axis=1, keepdims=True)
+        if name in correction.experts:
+            expected = correction.experts[name][0].mixed(expected, model._query(few).value, np.arange(len(few)))
         np.testing.assert_allclose(model.predict_proba(few, name), expected, atol=1e-6)
     readings = {each.settings.reading for each in model.model_.members}
     assert readings == ({"given", "utilities, missing"} if whole else {"given"})
@@ -145,8 +145,8 @@ def test_numbers_are_mixtures() -> None:
     means = [each.predict(frame(), "age", statistic="mean", method="mean-field")["age"] for each in alone(model)]
     bare = clone(model)
     bare.__dict__.update(model.__dict__)
-    # What effects change: tests/test_direct_effects.py
-    bare.model_ = replace(model.model_, correction=replace(model.model_.correction, effects={}))
+    # What trees change: tests/test_experts.py
+    bare.model_ = replace(model.model_, correction=replace(model.model_.correction, experts={}))
     np.testing.assert_allclose(
         bare.predict(frame(), "age", statistic="mean")["age"],
         sum(w * mean for w, mean in zip(model.model_.weights_of("age"), means, strict=True)),

@@ -29,7 +29,6 @@ from thurbo.predict.correction import (
     bands_of,
     calibration_family,
     in_leaves,
-    sharper,
 )
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
@@ -451,14 +450,15 @@ def followers(query: Query, held_out: Mapping[str, np.ndarray], weight: np.ndarr
 
 
 class _Tested(NamedTuple):
-    """Held-out answers to one question at one site: their labels, P(label) by the members, log P by members and by
-    trees [2, answer], and weights."""
+    """Held-out answers to one question at one site: their labels, P(label) by the members and by trees, the part of
+    what these use that is known, log P by both [2, answer], and weights."""
 
     own: Target
     trees: Trees
-    rows: IntArray
     code: IntArray
+    first: np.ndarray
     chance: np.ndarray
+    part: np.ndarray
     logs: np.ndarray
     weight: np.ndarray
 
@@ -486,7 +486,7 @@ def _weighed(
         code = codes[own.name][at, own.site].astype(np.int64)
         chance, part = forest.predict(query.value, at)
         every = np.stack([first, first + part[:, None] * (chance - first)])[:, np.arange(len(code)), code]
-        return _Tested(own, forest, at, code, first, np.log(np.maximum(every, 1e-12)), weight[at])
+        return _Tested(own, forest, code, first, chance, part, np.log(np.maximum(every, 1e-12)), weight[at])
 
     tested = [each for each in members.in_threads(test, range(len(targets))) if each is not None]
     if not tested:
@@ -500,9 +500,11 @@ def _weighed(
             continue
         expert, kind = Expert(each.trees, share), query.schema[each.own.name].kind
         found.setdefault(each.own.name, {})[each.own.site] = expert
-        mixed, lines = expert.mixed(each.chance, query.value, each.rows), np.arange(len(each.code))
-        base = each.trees.base
-        of_true = [sharper(mixed, power, base)[lines, each.code] for power in members.POWERS]
+        lines = np.arange(len(each.code))
+        of_true = [
+            expert._replace(power=power).join(each.first, each.chance, each.part)[lines, each.code]
+            for power in members.POWERS
+        ]
         logs = np.log(np.maximum(of_true, 1e-12))
         totals[kind] = totals.get(kind, np.zeros(len(logs))) + logs @ each.weight
     powers = members.calibrate(totals)[1] if totals else {}

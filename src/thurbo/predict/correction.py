@@ -135,8 +135,8 @@ class Table(NamedTuple):
 
 
 class Expert(NamedTuple):
-    """Trees beside the members: their weight where all that they use is known, and the power of what the mean of both
-    adds to the shares of labels.
+    """Trees beside the members: their weight, and the power of what the mean of both adds to the shares of labels; each
+    where all that the trees use is known.
 
     Two calibrated predictions are together surer than their mean.
     """
@@ -157,15 +157,13 @@ class Expert(NamedTuple):
         Trees count where the row says nothing else about the same question (`apart`, [row]).
         """
         chance, part = self.trees.predict(known, rows)
-        part = part if apart is None else part * apart
+        return self.join(first, chance, part if apart is None else part * apart)
+
+    def join(self, first: np.ndarray, chance: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """P(label) by members and by trees that know a part of what they use, [row], as one distribution."""
         own = (self.weight * part / (1.0 - self.weight + self.weight * part))[:, None]
-        return sharper((1.0 - own) * first + own * chance, self.power, self.trees.base)
-
-
-def sharper(chance: np.ndarray, power: float, base: np.ndarray) -> np.ndarray:
-    """A power of what probabilities [row, label] add to the log-probabilities `base`, [label]."""
-    logs = np.log(np.maximum(chance, LEAST_CHANCE))
-    return chance if power == 1.0 else np.asarray(softmax(base + power * (logs - base), axis=1))
+        base, logs = self.trees.base, np.log(np.maximum((1.0 - own) * first + own * chance, LEAST_CHANCE))
+        return np.asarray(softmax(logs + (self.power - 1.0) * part[:, None] * (logs - base), axis=1))
 
 
 LEAST_CHANCE = 1e-30
