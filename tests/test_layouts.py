@@ -147,6 +147,27 @@ def test_options_that_are_rarely_chosen_together_are_options_where_the_question_
     assert [column.kind for column in infer(table).values()] == ["multiselect"]
 
 
+def test_a_stem_of_several_parts_is_no_part_of_the_labels() -> None:
+    rng = np.random.default_rng(8)
+    levels, shows = ("Never", "Rarely", "Often", "Always"), ("Heat - part one", "Heat - part two", "Dune")
+    often = {item: one_of(rng, levels, 0) for item in ("Bus", "Train")}
+    table = {
+        f"Travel: {item}: how often? - {c}": np.where(own == c, 1, 0) for item, own in often.items() for c in levels
+    }
+    table |= {f"Which did you see: {c}": np.where(own, c, None) for c, own in any_of(rng, shows).items()}
+    schema = infer(table)
+    assert [(column.kind, column.labels) for column in schema.values()] == [
+        ("ordinal", levels), ("ordinal", levels), ("multiselect", shows),
+    ]  # fmt: skip
+
+
+def test_rows_in_which_no_option_says_not_selected_were_not_asked() -> None:
+    rng = np.random.default_rng(9)
+    colour, out = one_of(rng, COLOURS, 0), np.arange(N) >= 30
+    table = {f"Colour - {c}": np.where(out, None, np.where(colour == c, c, "Not selected")) for c in COLOURS}
+    assert [column.kind for column in infer(table).values()] == ["categorical"]
+
+
 def test_everyone_of_a_survey_with_exclusive_columns_has_one_gender_age_and_income() -> None:
     frame, schema = tb.read(HERE / "region-midwest.csv")
     wanted = {"Gender": 2, "Age": 5, "Household Income": 5, "Education": 5}

@@ -195,14 +195,33 @@ def stem(name: str) -> str:
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
     """Names as a question and an option with a dash or colon between them, cut where a neighbour is cut too."""
     cuts = [[(own[: m.start()].strip(), own[m.end() :].strip()) for m in _DASH.finditer(own)] for own in text.values()]
-    heads = [{head for head, rest in own if head and rest} for own in cuts]
+    known = [[cut for cut in own if cut[0] and cut[1]] for own in cuts]
     parts = []
-    for place, (name, own) in enumerate(zip(text, cuts, strict=True)):
-        beside = (heads[place - 1] if place else set()) | (heads[place + 1] if place + 1 < len(heads) else set())
-        known = [cut for cut in own if cut[0] and cut[1]]
-        head, rest = next((cut for cut in known if cut[0] in beside), known[-1] if known else ("", ""))
+    for (name, own), depth in zip(zip(text, known, strict=True), _depths(known), strict=True):
+        head, rest = own[depth] if own else ("", "")
         parts.append(_Part(name, " ".join(head.split()), rest, None))
     return parts
+
+
+def _depths(cuts: Sequence[Sequence[tuple[str, str]]]) -> list[int]:
+    """At which dash each name is cut: the last one up to which every column of its run has a neighbour alike.
+
+    "Traffic: how much? - a lot" is cut at the dash, "Series: Heat - part one" beside "Series: Dune" at the colon.
+    """
+    depths = [-1] * len(cuts)
+    runs = [list(range(len(cuts)))]
+    while runs:
+        run = runs.pop()
+        depth = depths[run[0]] + 1
+        heads = ((place, cuts[place][depth][0] if depth < len(cuts[place]) else "") for place in run)
+        deeper = [[place for place, _ in each] for _, each in groupby(heads, key=lambda pair: pair[1])]
+        is_last = depth > 0 and min(map(len, deeper)) < 2
+        for part in () if is_last else deeper:
+            if len(part) > 1 and all(depth < len(cuts[place]) for place in part):
+                runs.append(part)
+                for place in part:
+                    depths[place] = depth
+    return depths
 
 
 def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
@@ -381,7 +400,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
 
 
 _TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
-_FEWEST_PAIRS = 10, 4  # rows with two marks that independent options would have at least; and where there are none
+_FEWEST_PAIRS = 10, 3  # rows with two marks that independent options would have at least; and where there are none
 
 
 def exclusive(ticks: Sequence[_Tick]) -> bool:
@@ -392,7 +411,10 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     table = np.stack([tick.chosen for tick in known], axis=1)
     n_marks = table.sum(axis=1)
     asked = np.any([tick.said for tick in ticks], axis=0)
-    n_rows, n_one, twice = len(table), int((n_marks > 0).sum()), n_marks > 1
+    # Where cells say "not selected", rows without any cell were not asked.
+    says_no = any((tick.said & ~tick.chosen).any() for tick in ticks)
+    n_rows = int(asked.sum()) if says_no else len(table)
+    n_one, twice = int((n_marks > 0).sum()), n_marks > 1
     counts = table.sum(axis=0).astype(np.float64)
     expected = (counts.sum() ** 2 - (counts**2).sum()) / 2 / n_rows
     if expected < _FEWEST_PAIRS[not twice.any()] or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():

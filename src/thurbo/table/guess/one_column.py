@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -343,6 +342,7 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
 # whose rare ones are joined.
 BY_DATA, BY_SEPARATOR, JOINED = 0.6, 0.9, 0.85
 _FEW_CATEGORIES = 20  # so many are kept as they are
+_FEWEST_TEXTS = 5  # that all differ, or mostly if they are many
 _MOST_KEPT = 60  # most categories or options; the others are joined
 _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
 _COVERED = 0.6  # share of answers that the kept categories must cover
@@ -515,9 +515,8 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     order = shared.order(levels)
     if order is None:
         return None
-    near, place = shared.affinity(), {text: at for at, text in enumerate(shared.labels)}
-    if min(near[place[one], place[two]] for one, two in pairwise(order)) < NEAR:
-        return None  # answers of which each goes with itself alone are no levels
+    if not shared.are_levels(order):
+        return None
     if bool(LOW.search(order[-1])) > bool(LOW.search(order[0])):
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
@@ -626,7 +625,8 @@ def _options(texts: Texts) -> Found | None:
 def _categories(texts: Texts) -> Found:
     """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
-    if texts.n_answers >= _FEW_CATEGORIES and len(texts.kept) > texts.n_answers / 2 and words >= 3:
+    n_texts, often = len(texts.kept), texts.n_answers / 2 if texts.n_answers >= _FEW_CATEGORIES else texts.n_answers - 1
+    if n_texts >= _FEWEST_TEXTS and n_texts > often and words >= 3:
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= _FEW_CATEGORIES:
