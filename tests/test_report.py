@@ -514,6 +514,16 @@ def test_the_bundled_survey_is_shown_by_its_questions() -> None:
     assert "asked only if “seen any” is Yes" in skipped["words"]
 
 
+def test_answers_that_count_as_missing_are_no_gaps() -> None:
+    table = {"how": ["never", "often", "I do not", "I do not", "I do not", None] * 20, "age": list(range(120))}
+    schema = tb.Schema({"how": tb.Binary(values=("never", "often"), missing=["I do not"]), "age": tb.Continuous()})
+    found = summary(FakeModel(schema.fit(table), np.arange(120.0)[:, None] - 60, np.ones((2, 1))), table)
+    assert "8\u00a0% of the answers are missing, 25\u00a0% count as missing (see the notes)." in render(found)
+    titles = {each["title"] for each in found["warnings"]}
+    assert "Counted as missing" in titles
+    assert not any("many missing answers" in title for title in titles)
+
+
 def test_the_page_says_whether_segments_stand_apart(example: dict[str, Any]) -> None:
     found = example["segments"]
     assert found["n"] == len(found["profiles"]) == 2
@@ -523,7 +533,7 @@ def test_the_page_says_whether_segments_stand_apart(example: dict[str, Any]) -> 
     model._log_odds = rng.normal(size=model._log_odds.shape)
     cloud = summary(model, table)
     assert not cloud["segments"]["stand_apart"]
-    assert "These 2 segments do not stand apart: they are cuts through one cloud." in render(cloud)
+    assert "These 2 segments do not stand apart: there is no gap between them." in render(cloud)
     assert "segment" not in {each["kind"] for each in cloud["findings"]}
     model._log_odds = np.where(np.arange(200)[:, None] < 90, 4.0, -4.0) + rng.normal(size=model._log_odds.shape)
     clear = summary(model, table)
@@ -728,7 +738,7 @@ def test_no_finding_rests_on_fewer_than_thirty_answers(n_with: int) -> None:
     model = FakeModel(schema, np.where(rare, 5.0, -5.0)[:, None] + np.linspace(-1, 1, 400)[:, None], np.ones((3, 1)))
     scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "log_score": -0.8, "log_score_marginal": -1.1}
     tests = [{"column": name, "answer": "label", "n": n, **scores} for name, n in (("rare", n_with), ("other", 200))]
-    surprise = {"column": "other", "code": 0, "of": n_with, "n": 9, "share": 0.3}
+    surprise = {"column": "other", "code": 0, "of": 100, "n": n_with, "share": n_with / 100}
     held_out = {"n_cells": 200, "share": 0.1, **scores, "columns": tests, "surprises": [surprise]}
     kinds = [each["kind"] for each in summary(model, table, held_out=held_out)["findings"]]
     assert kinds.count("surprise") == (n_with >= 30)

@@ -516,7 +516,13 @@ def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
                 return choice
             styles = {tick.style for tick in own}
             what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
-            return MultiSelect(columns=options), f"{heading}{' that says to select' if selects else ''}, each {what}"
+            reason = f"{heading}{' that says to select' if selects else ''}, each {what}"
+            n_marks = np.sum([tick.chosen for tick in own], axis=0)
+            if "yes" not in styles and (n_marks > 1).sum() > _OWN_TWICE * (n_marks > 0).sum():
+                return Decision(
+                    MultiSelect(columns=options), f"{reason.removeprefix('a guess: ')}, often several in a row"
+                )
+            return MultiSelect(columns=options), reason
     return _ranks(group, columns, heading)
 
 

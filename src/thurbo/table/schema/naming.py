@@ -282,6 +282,14 @@ def clipped(text: str, most: int) -> str:
     return _without_end(head.split(" ")) + "…"
 
 
+_COMPARES = re.compile(r"\d|\b(?:less|more|fewer|least|most|under|over|below|above|than)\b", re.IGNORECASE)
+
+
+def from_level(text: str, word: str) -> str:
+    """A level and all on one side of it: "at least often"; "18 to 29, or above" where the level compares itself."""
+    return f"{text}, or {'above' if word == 'at least' else 'below'}" if _COMPARES.search(text) else f"{word} {text}"
+
+
 def _bare(word: str) -> str:
     return word.strip(",.:;?!()\"'").casefold()
 
