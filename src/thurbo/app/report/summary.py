@@ -181,7 +181,7 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         if not (described.stands_for_others(one) and described.stands_for_others(other)):
             continue
         shown = _telling(described, one, other)
-        if not shown:
+        if not shown or _say_the_same(described, one, other):
             continue
         named.update((one, other))
         told.add(both)
@@ -193,6 +193,24 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         words += f"who answered {answers[0]} answered {answers[1]}; {percent(shown['share_of_others'])} of the others."
         found.append({"columns": [one, other], "strength": strength, **shown, "words": words})
     return found
+
+
+_THE_SAME = 0.9  # share of the answers beside the most frequent one that another question gives away
+
+
+def _say_the_same(described: Described, one: str, other: str) -> bool:
+    """Whether the answer to one question gives away nearly every answer to the other one, with a few exceptions."""
+    parts = [next(each for each in described.answers if each.name == name) for name in (one, other)]
+    if not all(part.labels and part.exclusive for part in parts):
+        return False
+    rows = ~np.isnan(parts[0].values) & ~np.isnan(parts[1].values)
+    counts = np.zeros([len(part.labels) for part in parts], int)
+    np.add.at(counts, tuple(part.values[rows].astype(int) for part in parts), 1)
+    for each in (counts, counts.T):
+        beside = each.sum() - each.sum(axis=0).max()
+        if beside >= _FEWEST and each.sum() - each.max(axis=1).sum() <= (1 - _THE_SAME) * beside:
+            return True
+    return False
 
 
 def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
@@ -284,7 +302,7 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
     if gone:
         shown = [f"{_names([name], texts)} {percent(share)}" for name, share in gone[:_NAMES]]
         more = f" and {len(gone) - _NAMES} more" if len(gone) > _NAMES else ""
-        words = f"{', '.join(shown)}{more} of those who were asked."
+        words = f"{', '.join(shown)}{more} of those who may have been asked."
         yield "check", _counted(len(gone), "question", "with many missing answers"), words
     if weight is not None:
         effective = float(weight.sum() ** 2 / (weight**2).sum())
