@@ -268,3 +268,36 @@ def test_ranks_are_found_by_titles_and_by_names_of_places() -> None:
     assert (column.kind, sorted(column.labels)) == ("ranking", sorted(items))
     ranks = {f"child{number}_age": rng.integers(0, 18, N) for number in range(1, 5)}  # a block that is repeated
     assert {column.kind for column in infer(ranks).values()} <= {"continuous", "ordinal"}
+
+
+# ---- tools that the generator does not have
+
+
+def test_questions_after_their_options_and_columns_of_another_tool() -> None:
+    rng = np.random.default_rng(10)
+    ask, agree = "Where do you get your news? (Check all that apply)", "How much do you agree with each statement?"
+    table: dict[str, Any] = {
+        "Response ID": np.arange(12, 12 + N), "Time Started": ["2025-03-01 08:00:01"] * N,
+        "Status": ["Complete", "Partial"] * (N // 2),
+        "User Agent": ["Mozilla/5.0 (Windows)", "Mozilla/5.0 (iPhone)"] * (N // 2),
+        "Longitude": rng.normal(-80, 9, N),
+        "City": one_of(rng, ("Austin", "Dallas", "Denver")), "Contact ID": [None] * N,
+    }  # fmt: skip
+    metadata = list(table)
+    table |= {f"{c}:{ask}": np.where(own, c, None) for c, own in any_of(rng, ("Newspaper", "Radio", "Online")).items()}
+    table[f"Other - Write In:{ask}"] = [None] * (N - 3) + ["a friend", "my aunt", "posters"]
+    table |= {
+        f"{item}:{agree}": one_of(rng, ("Disagree", "Neutral", "Agree")) for item in ("Prices are fair", "It is clean")
+    }
+    ranks = np.array([rng.permutation(3) + 1 for _ in range(N)])
+    table |= {f"{item}:Please rank these": ranks[:, at] for at, item in enumerate(("Price", "Range", "Staff"))}
+    schema = infer(table)
+    assert {schema[name].role for name in metadata} <= {"id", "ignored"}
+    assert (schema[ask].kind, schema[ask].labels) == ("multiselect", ("Newspaper", "Radio", "Online"))
+    assert schema[f"Other - Write In:{ask}"].role == "ignored"
+    assert schema["Please rank these"].kind == "ranking"
+    assert schema["Please rank these"].source_columns("") == tuple(
+        f"{item}:Please rank these" for item in ("Price", "Range", "Staff")
+    )
+    assert schema[f"Prices are fair:{agree}"].labels == ("Disagree", "Neutral", "Agree")
+    assert schema.display_names[f"Prices are fair:{agree}"] == "Prices are fair"

@@ -466,7 +466,7 @@ def test_an_answer_that_goes_with_no_level_is_set_apart_and_said() -> None:
     for name, column in schema.items():
         assert column.labels == tuple(levels)
         assert codes_of(column) == ["I don't do this"]
-        assert "set apart from it, and missing, 3" in schema.reasons[name]  # per cent of the answers
+        assert "set apart from the scale, and missing, 3" in schema.reasons[name]  # per cent of the answers
         assert 'with "I don\'t do this" as an answer' in schema.reasons[name]
         assert schema.confidence[name] < 0.8
     model_cells = schema.fit(table).compile(table)
@@ -626,6 +626,23 @@ def test_lists_of_options_whatever_the_number_of_combinations(sep: str) -> None:
     column = infer({"q": cells})["q"]
     assert column.kind == "multiselect"
     assert column.labels == tuple(options)
+
+
+def test_lists_that_name_all_items_are_rankings_and_are_written_as_they_were() -> None:
+    rng, items = np.random.default_rng(0), ["Price", "Quality", "Delivery"]
+    table = {"rank": [*("".join(f"{each};" for each in rng.permutation(items)) for _ in range(60)), None]}
+    schema = infer(table).fit(table)
+    assert schema["rank"].kind == "ranking"
+    assert (schema["rank"].sep, schema["rank"].labels) == (";", tuple(sorted(items)))
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    model = tb.TBM(schema, n_hidden=1, n_factors=0, members=1, max_epochs=2, random_state=0, verbose=False).fit(table)
+    filled = model.impute(table)["rank"]
+    assert filled[:60] == table["rank"][:60]
+    assert sorted(filled[60].split(";")) == sorted(items)
+    plain = {"rank": [None if each is None else each.strip(";").replace(";", " > ") for each in table["rank"]]}
+    same = tb.Schema({"rank": tb.Ranking(sorted(items))}).fit(plain).compile(plain)["rank"]
+    assert np.array_equal(schema.compile(table)["rank"].tier, same.tier)
+    assert infer({"owned": ["".join(f"{each};" for each in items)] * 50 + ["Price;"] * 30})["owned"].kind != "ranking"
 
 
 def test_sentences_with_commas_are_not_lists() -> None:

@@ -27,7 +27,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, TOOLS
+from thurbo.table.guess.words import NAMES, TOOLS, TOOLS_BESIDE
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -46,6 +46,7 @@ _SPLITS = (
     re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
+    re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
 )
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
@@ -70,9 +71,11 @@ def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, st
     """Columns that the survey tool added, such as the progress of a respondent, with the reason."""
     texts = {name: {name.casefold().strip(), titles.get(name, "").casefold().strip()} for name in names}
     found: dict[str, str] = {}
-    for pattern in TOOLS.values():
+    for tool, pattern in TOOLS.items():
         own = [name for name, written in texts.items() if any(map(pattern.fullmatch, written))]
         if len(own) >= _FEWEST_TOOL:
+            beside = TOOLS_BESIDE.get(tool)  # names that other questions have too
+            own += [name for name, written in texts.items() if beside and any(map(beside.fullmatch, written))]
             found |= dict.fromkeys(own, "its name is that of a column which a survey tool adds")
     return found
 
@@ -166,7 +169,7 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
     for text in texts:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits.insert(-3, _dashes(text))  # before brackets, numbers and prefixes
+        splits.insert(-4, _dashes(text))  # before brackets, numbers and prefixes
         for parts in splits:
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
@@ -249,7 +252,7 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
     if len(ticks) + len(others) == len(parts) and _are_options(head, ticks):
         members = tuple((part.name, part.rest) for part, _ in ticks)
-        yield ColumnGroup(head, "grid", (*members, *((part.name, "") for part in others)), title=head)
+        yield ColumnGroup(head, "grid", (*members, *((part.name, part.rest) for part in others)), title=head)
         return
     alike = [(part, tick) for part, tick in ticks if tick.text and _plain(part.rest) == _plain(tick.text)]
     if alike:
@@ -399,6 +402,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
     return 0
 
 
+_SEVERAL = 0.05  # share of rows with two marks from which options are no single choice
 _TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
 _FEWEST_PAIRS = 10, 3  # rows with two marks that independent options would have at least; and where there are none
 
@@ -518,7 +522,7 @@ def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
             what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
             reason = f"{heading}{' that says to select' if selects else ''}, each {what}"
             n_marks = np.sum([tick.chosen for tick in own], axis=0)
-            if "yes" not in styles and (n_marks > 1).sum() > _OWN_TWICE * (n_marks > 0).sum():
+            if "yes" not in styles and (n_marks > 1).sum() > _SEVERAL * (n_marks > 0).sum():
                 return Decision(
                     MultiSelect(columns=options), f"{reason.removeprefix('a guess: ')}, often several in a row"
                 )

@@ -353,6 +353,7 @@ _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
 _SEPARATORS = (";", "|", ",")
+_ALL_ITEMS = 0.95  # share of lists that name all items of a ranking
 NO_ANSWER = ("absent", "unknown")
 DATES: Found = (
     Ignore("dates and times are not modelled"),
@@ -479,7 +480,7 @@ def _scale(texts: Texts, shared: Grid | None) -> Found | None:
     otherwise = "categories"
     if apart:
         shares = f", {sum(share[text] for text in apart):.0%} of the answers" if often else ""
-        reason += f"; set apart from it, and missing{shares}: {listing(map(show, apart))}"
+        reason += f"; set apart from the scale, and missing{shares}: {listing(map(show, apart))}"
         otherwise = f"categories, with {listing(map(show, apart))} as {'answers' if len(apart) > 1 else 'an answer'}"
     return Decision(column, f"{reason}{less}", sure, otherwise)
 
@@ -521,7 +522,7 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
     reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
-    apart = f"; set apart from it, and missing: {listing(map(show, gone))}" if gone else ""
+    apart = f"; set apart from the scale, and missing: {listing(map(show, gone))}" if gone else ""
     return Decision(Ordinal(order, missing=texts.missing), f"{reason}{apart}{less}", BY_DATA, "categories")
 
 
@@ -588,6 +589,12 @@ def _are_lists(sep: str, texts: Texts) -> bool:
     return bool(lists) and len(alone) > 1 and all(part in alone for parts in lists for part in parts)
 
 
+def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
+    """Whether nearly all lists name all items, in many orders."""
+    whole = [tuple(each) for each in lists if len(each) == len(items) and set(each) == set(items)]
+    return len(whole) >= _ALL_ITEMS * len(lists) and len(set(whole)) > len(items)
+
+
 def _options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
     for sep in _SEPARATORS:
@@ -601,6 +608,12 @@ def _options(texts: Texts) -> Found | None:
         recode = folded(list(counts), list(counts.values()))
         for text, to in recode.items():
             counts[to] += counts.pop(text)
+        if len(counts) > 2 and _are_orders(lists, counts):
+            reason = (
+                f"a guess: texts such as {show(texts.kept[0])} are orders of the same {len(counts)} items, best first"
+            )
+            ranking = Ranking(tuple(sorted(counts)), sep=sep, missing=texts.missing)
+            return Decision(ranking, f"{reason}{texts.less}", BY_SEPARATOR, "a list of options")
         several = sum(len(options) > 1 for options in lists)
         least = _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
         floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES else 1)

@@ -53,6 +53,7 @@ Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
 _NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
+TOOLS_BESIDE = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools_beside"].items()}
 TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
