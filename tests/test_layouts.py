@@ -301,3 +301,21 @@ def test_questions_after_their_options_and_columns_of_another_tool() -> None:
     )
     assert schema[f"Prices are fair:{agree}"].labels == ("Disagree", "Neutral", "Agree")
     assert schema.display_names[f"Prices are fair:{agree}"] == "Prices are fair"
+
+
+def test_options_after_a_slash_and_the_list_beside_them() -> None:
+    rng, question = np.random.default_rng(11), "Which devices do you own?"
+    ticks = any_of(rng, ("Laptop", "Tablet", "Phone"))
+    lists = [" ".join(label for label, own in ticks.items() if own[row]) or None for row in range(N)]
+    safe = {
+        f"How safe do you feel >> {place}": one_of(rng, ("Unsafe", "Safe", "Very safe")) for place in ("Here", "There")
+    }
+    table = {question: lists, **{f"{question}/{label}": own.astype(int) for label, own in ticks.items()}, **safe}
+    schema = infer(table)
+    assert schema[question].role == "ignored"
+    assert "once more" in schema.reasons[question]
+    several = schema[f"{question} (2)"]
+    assert (several.kind, several.labels) == ("multiselect", ("Laptop", "Tablet", "Phone"))
+    assert [schema.display_names[name] for name in safe] == ["Here", "There"]
+    other = infer({**table, question: one_of(rng, ("a b", "c"), 0.2)})
+    assert other[question].role == "answer"

@@ -628,6 +628,15 @@ def test_lists_of_options_whatever_the_number_of_combinations(sep: str) -> None:
     assert column.labels == tuple(options)
 
 
+def test_options_on_lines_of_one_cell_are_written_as_they_were() -> None:
+    options = np.asarray(["Laptop", "Tablet", "Phone"])
+    cells = ["\n".join(options[own]) or None for own in np.random.default_rng(0).random((60, 3)) < 0.5]
+    schema = infer({"own": cells}).fit({"own": cells})
+    assert (schema["own"].kind, schema["own"].sep) == ("multiselect", "\n")
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    assert set(schema["own"].labels) == set(options)
+
+
 def test_lists_that_name_all_items_are_rankings_and_are_written_as_they_were() -> None:
     rng, items = np.random.default_rng(0), ["Price", "Quality", "Delivery"]
     table = {"rank": [*("".join(f"{each};" for each in rng.permutation(items)) for _ in range(60)), None]}

@@ -44,6 +44,7 @@ _SPLITS = (
     re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*(?:>>|/)\s*(?P<rest>[^/>].*)$", re.DOTALL),
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
@@ -62,6 +63,7 @@ _BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools g
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
 
+_SAME = 0.95  # share of the rows in which a list and columns of options agree
 _FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
 
 Read = Callable[[str], Cells]
@@ -156,6 +158,14 @@ class _Columns:
         is_text = tick.style == "text" and _plain(tick.text) not in (_plain(label), _plain(name))
         return is_named and (is_text or not tick.said.any())
 
+    def repeats(self, name: str, column: Column) -> bool:
+        """Whether a column of texts has an answer just where one of these options is chosen."""
+        options = [self.tick(source) for source in column.source_columns(name) if source != name]
+        if column.kind != "multiselect" or name not in self.names or not all(options):
+            return False
+        chosen, cells = np.any([tick.chosen for tick in options if tick], axis=0), self.read(name)
+        return cells.values.dtype.kind in "OTU" and bool(np.mean(chosen != cells.missing) > _SAME)
+
 
 # ---- columns whose names begin alike
 
@@ -169,7 +179,7 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
     for text in texts:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits.insert(-4, _dashes(text))  # before brackets, numbers and prefixes
+        splits.insert(-5, _dashes(text))  # before brackets, numbers and prefixes
         for parts in splits:
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
@@ -475,13 +485,16 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
     made = Decision(*own) if members and (own := _made(group, columns)) else None
     if made is None:
         return
+    again = columns.repeats(group.name, made.column) if group.name not in taken else False
+    if again:
+        found.apart[group.name] = "the options of its columns once more"
     # The name must be new: a table column with the name of the question would replace its members.
     used = {*columns.names, *(question.name for question in found.questions)}
     alternatives = (f"{group.name} ({number})" for number in count(2))
     name = next(each for each in chain([group.name], alternatives) if each not in used)
     found.questions.append(GroupedQuestion(name, made, group.title, members))
     found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
-    taken |= {*members, *others}
+    taken |= {*members, *others, *([group.name] if again else ())}
 
 
 def _made(group: ColumnGroup, columns: _Columns) -> Found | None:

@@ -352,7 +352,7 @@ _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
-_SEPARATORS = (";", "|", ",")
+_SEPARATORS = ("\n", ";", "|", ",")
 _ALL_ITEMS = 0.95  # share of lists that name all items of a ranking
 NO_ANSWER = ("absent", "unknown")
 DATES: Found = (
@@ -627,7 +627,8 @@ def _options(texts: Texts) -> Found | None:
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        reason += f'separated by "{sep}"' + (f"; {rare} rare options are left out" if rare else "")
+        marks = "line breaks" if sep == "\n" else f'"{sep}"'
+        reason += f"separated by {marks}" + (f"; {rare} rare options are left out" if rare else "")
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"
         column = MultiSelect(tuple(sorted(common)), sep=sep, recode=used, unseen=unseen, missing=texts.missing)

@@ -29,7 +29,7 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"</?(?:br|b|i|u|p|em|strong|span|div|font)\b[^<>]{0,60}>", re.IGNORECASE)
-_SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|:(?=[A-Z][a-z])|\s+[-–—|]+\s+|\s*\[")
+_SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|[:/](?=[A-Z][a-z])|\s*>>\s*|\s+[-–—|]+\s+|\s*\[")
 _AUXILIARY = "do|does|did|have|has|had|are|is|was|were|will|would|can|could|should"
 _ADVERB = r"(?:(?:ever|typically|usually|personally|currently|generally|normally|also)\s+)?"
 _IN_FRONT = "in|on|at|if|when|given|under|prior|before|after|thinking|assuming|during|for|as|with|generally|overall"
