@@ -11,6 +11,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.errors import SchemaWarning
+from thurbo.table.guess.layouts import questions
 from thurbo.table.io.frames import as_table
 
 HERE = Path(__file__).parent / "data" / "surveys"
@@ -159,6 +160,10 @@ def test_a_stem_of_several_parts_is_no_part_of_the_labels() -> None:
     assert [(column.kind, column.labels) for column in schema.values()] == [
         ("ordinal", levels), ("ordinal", levels), ("multiselect", shows),
     ]  # fmt: skip
+
+
+def test_a_table_without_ordinary_columns_has_no_questions_of_several() -> None:
+    assert questions([], lambda name: pytest.fail(name), {}, []).questions == []
 
 
 def test_rows_in_which_no_option_says_not_selected_were_not_asked() -> None:

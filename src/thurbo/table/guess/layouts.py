@@ -222,7 +222,7 @@ def _depths(cuts: Sequence[Sequence[tuple[str, str]]]) -> list[int]:
     "Traffic: how much? - a lot" is cut at the dash, "Series: Heat - part one" beside "Series: Dune" at the colon.
     """
     depths = [-1] * len(cuts)
-    runs = [list(range(len(cuts)))]
+    runs = [list(range(len(cuts)))] if cuts else []
     while runs:
         run = runs.pop()
         depth = depths[run[0]] + 1
