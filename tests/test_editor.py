@@ -84,7 +84,7 @@ def test_the_page_gets_every_question_with_its_answers(editor: Editor) -> None:
     assert sing["same"] == ["do you sing", "do you dance"]
     assert not sing["ordered"]
     assert (by["kind of car"]["skip"], by["kind of car"]["n_not_asked"]) == (
-        "asked only if has a car = yes",
+        "asked only if has a car is yes",
         table["has a car"].count("no"),
     )
     assert sum(by["hours"]["histogram"]["counts"]) == 80

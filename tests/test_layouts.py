@@ -11,6 +11,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.errors import SchemaWarning
+from thurbo.table.guess.layouts import questions
 from thurbo.table.io.frames import as_table
 
 HERE = Path(__file__).parent / "data" / "surveys"
@@ -147,6 +148,31 @@ def test_options_that_are_rarely_chosen_together_are_options_where_the_question_
     assert [column.kind for column in infer(table).values()] == ["multiselect"]
 
 
+def test_a_stem_of_several_parts_is_no_part_of_the_labels() -> None:
+    rng = np.random.default_rng(8)
+    levels, shows = ("Never", "Rarely", "Often", "Always"), ("Heat - part one", "Heat - part two", "Dune")
+    often = {item: one_of(rng, levels, 0) for item in ("Bus", "Train")}
+    table = {
+        f"Travel: {item}: how often? - {c}": np.where(own == c, 1, 0) for item, own in often.items() for c in levels
+    }
+    table |= {f"Which did you see: {c}": np.where(own, c, None) for c, own in any_of(rng, shows).items()}
+    schema = infer(table)
+    assert [(column.kind, column.labels) for column in schema.values()] == [
+        ("ordinal", levels), ("ordinal", levels), ("multiselect", shows),
+    ]  # fmt: skip
+
+
+def test_a_table_without_ordinary_columns_has_no_questions_of_several() -> None:
+    assert questions([], lambda name: pytest.fail(name), {}, []).questions == []
+
+
+def test_rows_in_which_no_option_says_not_selected_were_not_asked() -> None:
+    rng = np.random.default_rng(9)
+    colour, out = one_of(rng, COLOURS, 0), np.arange(N) >= 30
+    table = {f"Colour - {c}": np.where(out, None, np.where(colour == c, c, "Not selected")) for c in COLOURS}
+    assert [column.kind for column in infer(table).values()] == ["categorical"]
+
+
 def test_everyone_of_a_survey_with_exclusive_columns_has_one_gender_age_and_income() -> None:
     frame, schema = tb.read(HERE / "region-midwest.csv")
     wanted = {"Gender": 2, "Age": 5, "Household Income": 5, "Education": 5}
@@ -247,3 +273,54 @@ def test_ranks_are_found_by_titles_and_by_names_of_places() -> None:
     assert (column.kind, sorted(column.labels)) == ("ranking", sorted(items))
     ranks = {f"child{number}_age": rng.integers(0, 18, N) for number in range(1, 5)}  # a block that is repeated
     assert {column.kind for column in infer(ranks).values()} <= {"continuous", "ordinal"}
+
+
+# ---- tools that the generator does not have
+
+
+def test_questions_after_their_options_and_columns_of_another_tool() -> None:
+    rng = np.random.default_rng(10)
+    ask, agree = "Where do you get your news? (Check all that apply)", "How much do you agree with each statement?"
+    table: dict[str, Any] = {
+        "Response ID": np.arange(12, 12 + N), "Time Started": ["2025-03-01 08:00:01"] * N,
+        "Status": ["Complete", "Partial"] * (N // 2),
+        "User Agent": ["Mozilla/5.0 (Windows)", "Mozilla/5.0 (iPhone)"] * (N // 2),
+        "Longitude": rng.normal(-80, 9, N),
+        "City": one_of(rng, ("Austin", "Dallas", "Denver")), "Contact ID": [None] * N,
+    }  # fmt: skip
+    metadata = list(table)
+    table |= {f"{c}:{ask}": np.where(own, c, None) for c, own in any_of(rng, ("Newspaper", "Radio", "Online")).items()}
+    table[f"Other - Write In:{ask}"] = [None] * (N - 3) + ["a friend", "my aunt", "posters"]
+    table |= {
+        f"{item}:{agree}": one_of(rng, ("Disagree", "Neutral", "Agree")) for item in ("Prices are fair", "It is clean")
+    }
+    ranks = np.array([rng.permutation(3) + 1 for _ in range(N)])
+    table |= {f"{item}:Please rank these": ranks[:, at] for at, item in enumerate(("Price", "Range", "Staff"))}
+    schema = infer(table)
+    assert {schema[name].role for name in metadata} <= {"id", "ignored"}
+    assert (schema[ask].kind, schema[ask].labels) == ("multiselect", ("Newspaper", "Radio", "Online"))
+    assert schema[f"Other - Write In:{ask}"].role == "ignored"
+    assert schema["Please rank these"].kind == "ranking"
+    assert schema["Please rank these"].source_columns("") == tuple(
+        f"{item}:Please rank these" for item in ("Price", "Range", "Staff")
+    )
+    assert schema[f"Prices are fair:{agree}"].labels == ("Disagree", "Neutral", "Agree")
+    assert schema.display_names[f"Prices are fair:{agree}"] == "Prices are fair"
+
+
+def test_options_after_a_slash_and_the_list_beside_them() -> None:
+    rng, question = np.random.default_rng(11), "Which devices do you own?"
+    ticks = any_of(rng, ("Laptop", "Tablet", "Phone"))
+    lists = [" ".join(label for label, own in ticks.items() if own[row]) or None for row in range(N)]
+    safe = {
+        f"How safe do you feel >> {place}": one_of(rng, ("Unsafe", "Safe", "Very safe")) for place in ("Here", "There")
+    }
+    table = {question: lists, **{f"{question}/{label}": own.astype(int) for label, own in ticks.items()}, **safe}
+    schema = infer(table)
+    assert schema[question].role == "ignored"
+    assert "once more" in schema.reasons[question]
+    several = schema[f"{question} (2)"]
+    assert (several.kind, several.labels) == ("multiselect", ("Laptop", "Tablet", "Phone"))
+    assert [schema.display_names[name] for name in safe] == ["Here", "There"]
+    other = infer({**table, question: one_of(rng, ("a b", "c"), 0.2)})
+    assert other[question].role == "answer"

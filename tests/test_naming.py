@@ -10,7 +10,7 @@ import pytest
 
 import thurbo as tb
 from thurbo.table.columns.statements import parse_given
-from thurbo.table.schema.naming import MOST, both_ends, clipped, display_names, fitted, full_text, grids
+from thurbo.table.schema.naming import MOST, both_ends, clipped, display_names, fitted, from_level, full_text, grids
 
 SURVEYS = sorted((Path(__file__).parent / "data" / "surveys").glob("*.csv"))
 OFTEN, FEEL = "How often do you: ", "How comfortable do you feel when you: "
@@ -129,6 +129,12 @@ def test_any_names_differ() -> None:
         found = display_names(names, titles)
         assert len({text.casefold() for text in found.values()}) == len(names)
         assert all(0 < len(text) <= MOST for text in found.values())
+
+
+def test_levels_that_compare_themselves_are_not_compared_once_more() -> None:
+    assert from_level("often", "at least") == "at least often"
+    assert from_level("18 to 29", "at least") == "18 to 29, or above"
+    assert from_level("Once a year or less", "at most") == "Once a year or less, or below"
 
 
 def test_whole_words_only() -> None:

@@ -19,6 +19,7 @@ import thurbo as tb
 from thurbo.errors import SchemaError, SchemaWarning
 from thurbo.table.columns import column_from_dict
 from thurbo.table.columns.numbers import amount, days
+from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.infer import isolated
 
 RNG = np.random.default_rng(0)
@@ -338,6 +339,7 @@ BANDS = [
     (["Just me - I am a freelancer", "2 to 9 employees", "10 or more employees"], [(1, 2), (2, 10), (10, None)]),
     (["$0 - $24,999", "$25,000 - $49,999", "50000"], [(0, 25000), (25000, 50000), (50000, None)]),
     (["Less than 1 year", "1", "2", "More than 2 years"], [(None, 1), (1, 2), (2, 3), (3, None)]),
+    (["Under 20,000", "20,000 - 39,999", "40,000 - 79,999"], [(None, 20000), (20000, 40000), (40000, 80000)]),
     (["10 or younger", "11", "12", "13 or older"], [(None, 11), (11, 12), (12, 13), (13, None)]),
     (["Under 5 ft.", "5'0\"", "5'1\"", "5'2\" and above"], [(None, 60), (60, 61), (61, 62), (62, None)]),
 ]
@@ -390,6 +392,12 @@ def scale_of(
     }
 
 
+def grid_of(table: dict[str, list[Any]], levels: list[str]) -> Grid:
+    return grid(
+        {name: np.asarray([levels.index(each) for each in own], np.int32) for name, own in table.items()}, levels
+    )
+
+
 def test_an_order_that_only_the_data_say_is_proposed() -> None:
     levels = ["gar nicht", "kaum", "teils", "eher", "voll"]
     schema = infer(scale_of(levels, 5))
@@ -401,6 +409,14 @@ def test_an_order_that_only_the_data_say_is_proposed() -> None:
         assert schema.reasons[name].endswith("otherwise: categories")
     assert "Please check:" in str(schema)
     assert {each.kind for each in infer(scale_of(levels, 2)).values()} == {"categorical"}  # two columns say too little
+
+
+def test_levels_with_large_steps_are_proposed_where_pairs_become_fewer_with_every_step() -> None:
+    levels = ["gar nicht", "kaum", "eher", "voll"]
+    table = scale_of(levels, 6, noise=0.35)
+    together = Grid.affinity(grid_of(table, levels))
+    assert min(together[low][low + 1] for low in range(3)) < -0.1
+    assert {each.labels for each in infer(table).values()} <= {tuple(levels), tuple(reversed(levels))}
 
 
 def test_answers_without_an_order_stay_categories_however_many_columns_have_them() -> None:
@@ -450,7 +466,7 @@ def test_an_answer_that_goes_with_no_level_is_set_apart_and_said() -> None:
     for name, column in schema.items():
         assert column.labels == tuple(levels)
         assert codes_of(column) == ["I don't do this"]
-        assert "set apart from it, and missing, 3" in schema.reasons[name]  # per cent of the answers
+        assert "set apart from the scale, and missing, 3" in schema.reasons[name]  # per cent of the answers
         assert 'with "I don\'t do this" as an answer' in schema.reasons[name]
         assert schema.confidence[name] < 0.8
     model_cells = schema.fit(table).compile(table)
@@ -591,6 +607,11 @@ def test_joined_categories_are_never_filled_in_as_an_answer() -> None:
 
 
 def test_free_text_is_left_out() -> None:
+    few = ["nothing to add", "it was too loud", "kind people at the door", "come back in May", "the soup was cold"]
+    assert [column.kind for column in infer({"a": [*few, None], "b": [*few[:4], few[0], None]}).values()] == [
+        "ignore",
+        "categorical",
+    ]
     words = [f"I think that {place} is the best place of all" for place in range(60)]
     schema = infer({"why": [*words, *words[:20]], "Other (please specify)": ["rice", "corn", None, "rice"] * 20})
     assert [column.kind for column in schema.values()] == ["ignore", "ignore"]
@@ -605,6 +626,32 @@ def test_lists_of_options_whatever_the_number_of_combinations(sep: str) -> None:
     column = infer({"q": cells})["q"]
     assert column.kind == "multiselect"
     assert column.labels == tuple(options)
+
+
+def test_options_on_lines_of_one_cell_are_written_as_they_were() -> None:
+    options = np.asarray(["Laptop", "Tablet", "Phone"])
+    cells = ["\n".join(options[own]) or None for own in np.random.default_rng(0).random((60, 3)) < 0.5]
+    schema = infer({"own": cells}).fit({"own": cells})
+    assert (schema["own"].kind, schema["own"].sep) == ("multiselect", "\n")
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    assert set(schema["own"].labels) == set(options)
+
+
+def test_lists_that_name_all_items_are_rankings_and_are_written_as_they_were() -> None:
+    rng, items = np.random.default_rng(0), ["Price", "Quality", "Delivery"]
+    table = {"rank": [*("".join(f"{each};" for each in rng.permutation(items)) for _ in range(60)), None]}
+    schema = infer(table).fit(table)
+    assert schema["rank"].kind == "ranking"
+    assert (schema["rank"].sep, schema["rank"].labels) == (";", tuple(sorted(items)))
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    model = tb.TBM(schema, n_hidden=1, n_factors=0, members=1, max_epochs=2, random_state=0, verbose=False).fit(table)
+    filled = model.impute(table)["rank"]
+    assert filled[:60] == table["rank"][:60]
+    assert sorted(filled[60].split(";")) == sorted(items)
+    plain = {"rank": [None if each is None else each.strip(";").replace(";", " > ") for each in table["rank"]]}
+    same = tb.Schema({"rank": tb.Ranking(sorted(items))}).fit(plain).compile(plain)["rank"]
+    assert np.array_equal(schema.compile(table)["rank"].tier, same.tier)
+    assert infer({"owned": ["".join(f"{each};" for each in items)] * 50 + ["Price;"] * 30})["owned"].kind != "ranking"
 
 
 def test_sentences_with_commas_are_not_lists() -> None:

@@ -182,7 +182,7 @@ def divided(planted: Planted, points: np.ndarray, n: Any) -> Segments:
     return segments(planted.schema, planted.blocks, points, None, n)
 
 
-ONE_CLOUD = "do not stand apart: they are cuts through one cloud."
+ONE_CLOUD = "do not stand apart: there is no gap between them."
 
 
 def test_a_cloud_has_no_segments_that_stand_apart(planted: Planted) -> None:
@@ -227,7 +227,7 @@ def test_a_group_beside_a_cloud_that_is_cut_is_told_apart(planted: Planted) -> N
     alone = 1 + int(found.gaps.argmax())
     assert set(found.labels[planted.group == 0]) == {alone}
     if found.agreement >= 0.8:
-        assert f"only segment {alone} has a gap to the others; the rest are cuts through one cloud" in found.verdict
+        assert f"only segment {alone} has a gap to the others; there is none between the rest" in found.verdict
 
 
 def test_the_same_seed_gives_the_same_segments(planted: Planted) -> None:

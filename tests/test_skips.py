@@ -399,7 +399,7 @@ def test_the_command_line_leaves_empty_what_was_not_asked(model: tb.TBM, survey:
 def test_check_names_the_blocks(survey: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tb.write(survey, tmp_path / "survey.csv")
     _run("check", str(tmp_path / "survey.csv"))
-    assert "asked only if seen any = Yes" in capsys.readouterr().out
+    assert "asked only if seen any is Yes" in capsys.readouterr().out
 
 
 def _jobs(code: Any, n: int = 300) -> dict[str, list[Any]]:

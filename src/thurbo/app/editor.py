@@ -23,7 +23,7 @@ from thurbo.table.io.frames import Table, as_table
 from thurbo.table.schema.corrections import stem_of
 from thurbo.table.schema.descriptions import OTHERWISE, doubts
 from thurbo.table.schema.naming import full_text, grids
-from thurbo.table.schema.routing import find_skips, not_asked, unanswered
+from thurbo.table.schema.routing import find_skips, not_asked, unanswered, when
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.schema import Schema
 
@@ -301,7 +301,7 @@ class Editor:
             "check": problem or in_toml(why),
             "instead": other.words if why and other is not None else "",
             "members": members,
-            "skip": "" if skip is None else skip.condition,
+            "skip": "" if skip is None else f"asked only if {skip.asked_if} is {when(self.schema, skip)}",
             "n_not_asked": n_out,
             **bars.record,
         }

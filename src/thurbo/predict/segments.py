@@ -25,7 +25,7 @@ from thurbo.errors import ThurboError
 from thurbo.table.columns import Block, Column
 from thurbo.table.columns.forms.form import Profile
 from thurbo.table.io import frames
-from thurbo.table.schema.naming import without_stem
+from thurbo.table.schema.naming import from_level, without_stem
 from thurbo.table.schema.schema import Schema
 
 FloatArray = NDArray[np.float64]
@@ -173,12 +173,12 @@ class Segments:
         is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
         if has_groups and is_stable:
             have = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
-            why = f"do not all stand apart: only {have} a gap to the others; the rest are cuts through one cloud."
+            why = f"do not all stand apart: only {have} a gap to the others; there is none between the rest."
         elif has_groups:
             why = "do not stand apart: bootstrap samples give other segments. There may be groups, but not these."
         else:
             places = "the same places" if is_stable else "other places, so other divisions are as good"
-            why = f"do not stand apart: they are cuts through one cloud. Bootstrap samples are cut at {places}."
+            why = f"do not stand apart: there is no gap between them. Bootstrap samples are cut at {places}."
         return f"{apart}{which} {why}"
 
     def _heading(self) -> str:
@@ -283,7 +283,7 @@ def statements(column: Column, block: Block) -> Profile:
     inner = range(1, len(texts) - 1) if column.has_order and lines.answers == texts else range(0)
     words, values = list(lines.answers), [lines.values]
     for word, parts in (("at least", [slice(k, None) for k in inner]), ("at most", [slice(k + 1) for k in inner])):
-        words += [f"{word} {texts[k]}" for k in inner]
+        words += [from_level(texts[k], word) for k in inner]
         values += [lines.values[:, part].sum(axis=1, keepdims=True) for part in parts]
     return Profile(tuple(words), np.concatenate(values, axis=1))
 

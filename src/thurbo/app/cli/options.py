@@ -80,7 +80,7 @@ def _option(words: str, *names: str, **limits: Any) -> Declared:
 
 OPTIONS: dict[str, Declared] = {
     "model": _argument("MODEL", "A model file written by `thurbo fit`."),
-    "data": _argument("DATA", "A table: .csv .tsv .parquet .feather .sav .zsav .por .dta"),
+    "data": _argument("DATA", "A table: .csv .tsv .xlsx .ods .parquet .feather .sav .zsav .por .dta"),
     "evaluate.model": _argument("MODEL|DATA", "A model file, or a table to fit anew."),
     "evaluate.data": _argument("DATA", "After MODEL: a table of other respondents."),
     "output": _option("File to write; the extension selects the format.", "-o"),

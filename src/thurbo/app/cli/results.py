@@ -24,6 +24,7 @@ from thurbo.table.columns.values import blanked
 from thurbo.table.io import frames, read_write
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.schema.descriptions import doubts, left_out
+from thurbo.table.schema.routing import when
 from thurbo.table.schema.schema import Schema
 
 Columns = dict[str, np.ndarray]
@@ -289,7 +290,7 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     in_columns = [f'"{text}" in {counted(n, "column")}' for text, n in codes.most_common()]
     lines += _part("Counted as missing", in_columns, _MOST_CODES, ", ")
     skips = [
-        f"{_names(schema, skip.columns)}: {skip.condition.replace(skip.asked_if, schema.display_names[skip.asked_if])}"
+        f"{_names(schema, skip.columns)}: asked only if {schema.display_names[skip.asked_if]} is {when(schema, skip)}"
         for skip in schema.skips
     ]
     lines += _part("Not asked of everyone; not imputed where not asked", skips, _MOST_SKIPS)

@@ -33,7 +33,7 @@ from thurbo.predict.segments import BoolArray, IntArray, Segments, scaled, segme
 from thurbo.table.columns import values
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema.naming import capital, clipped
+from thurbo.table.schema.naming import capital, clipped, from_level
 from thurbo.table.schema.routing import NOT_APPLICABLE, not_applicable
 
 MOST_BARS = 12  # labels of a question that have a bar
@@ -89,6 +89,9 @@ class Described:
         return describe_units(answers, on, weights, sites, rows=self.relative_weight, texts=self.texts)
 
 
+_NO_TEXT = (wording.NOTHING, NOT_APPLICABLE)  # kinds of missing answers that are no answer of their own
+
+
 def question_record(column: Answers, weight: FloatArray | None, missing: Mapping[str, float]) -> dict[str, Any]:
     """Figures of a question; one that was not asked is not missing."""
     not_asked = min(missing.get(NOT_APPLICABLE, 0.0), column.share_missing)
@@ -103,6 +106,7 @@ def question_record(column: Answers, weight: FloatArray | None, missing: Mapping
         "n": int(answered.sum()),
         "share_missing": column.share_missing - not_asked,
         "share_not_applicable": not_asked,
+        "share_counted_as_missing": sum(share for kind, share in missing.items() if kind not in _NO_TEXT),
         "labels": labels,
         "several": bool(many),
         "ordered": bool(column.has_order and not many),
@@ -395,7 +399,7 @@ def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], Flo
     if n_levels == 2:
         return (line.labels[1],), (values >= 1)[None].astype(float)
     cuts = range(1, n_levels)
-    words = tuple(line.labels[cut] if cut == n_levels - 1 else f"at least {line.labels[cut]}" for cut in cuts)
+    words = tuple(line.labels[cut] if cut == n_levels - 1 else from_level(line.labels[cut], "at least") for cut in cuts)
     return words, np.stack([values >= cut for cut in cuts]).astype(float)
 
 

@@ -34,7 +34,7 @@ from thurbo.predict.segments import statements
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.descriptions import doubts, left_out
-from thurbo.table.schema.routing import NOT_APPLICABLE
+from thurbo.table.schema.routing import NOT_APPLICABLE, when
 
 HIDDEN = 0.1  # share of the answers
 MOSTLY = 0.5  # share of the rows that the model was fitted to, from which it has to be fitted once more
@@ -156,7 +156,7 @@ def findings(
         words = f"of {each['n']:,} pairs of hidden items of {quoted(brief_of(texts, each['column']))} are put in the "
         words += f"right order; by the mean of each item {percent(each['accuracy_marginal'])}."
         say("accuracy", each["accuracy"], f"{percent(each['accuracy'])} {words}")
-    for each in [one for one in held_out.get("surprises", []) if one["of"] >= _FEWEST][:_SURPRISES]:
+    for each in [one for one in held_out.get("surprises", []) if one["n"] >= _FEWEST][:_SURPRISES]:
         column = each["column"].removesuffix(": favourite")
         label = str(described.schema[column].answer_texts[each["code"]])
         answer = quoted(with_answer(brief_of(texts, column), label))
@@ -181,7 +181,7 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         if not (described.stands_for_others(one) and described.stands_for_others(other)):
             continue
         shown = _telling(described, one, other)
-        if not shown:
+        if not shown or _say_the_same(described, one, other):
             continue
         named.update((one, other))
         told.add(both)
@@ -193,6 +193,24 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         words += f"who answered {answers[0]} answered {answers[1]}; {percent(shown['share_of_others'])} of the others."
         found.append({"columns": [one, other], "strength": strength, **shown, "words": words})
     return found
+
+
+_THE_SAME = 0.9  # share of the answers beside the most frequent one that another question gives away
+
+
+def _say_the_same(described: Described, one: str, other: str) -> bool:
+    """Whether the answer to one question gives away nearly every answer to the other one, with a few exceptions."""
+    parts = [next(each for each in described.answers if each.name == name) for name in (one, other)]
+    if not all(part.labels and part.exclusive for part in parts):
+        return False
+    rows = ~np.isnan(parts[0].values) & ~np.isnan(parts[1].values)
+    counts = np.zeros([len(part.labels) for part in parts], int)
+    np.add.at(counts, tuple(part.values[rows].astype(int) for part in parts), 1)
+    for each in (counts, counts.T):
+        beside = each.sum() - each.sum(axis=0).max()
+        if beside >= _FEWEST and each.sum() - each.max(axis=1).sum() <= (1 - _THE_SAME) * beside:
+            return True
+    return False
 
 
 def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
@@ -276,12 +294,15 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
     for each in doubts(schema):
         words = f"{_names(each.names, texts)}, read as {each.kind}: {each.why}."
         yield "check", _counted(len(each.names), "column", "read by a guess"), words
-    asked = [(each, each["share_missing"] / max(1 - each["share_not_applicable"], 1e-9)) for each in data["columns"]]
+    asked = [
+        (each, (each["share_missing"] - each["share_counted_as_missing"]) / max(1 - each["share_not_applicable"], 1e-9))
+        for each in data["columns"]
+    ]
     gone = sorted(((each["name"], share) for each, share in asked if share >= _MUCH_MISSING), key=lambda one: -one[1])
     if gone:
         shown = [f"{_names([name], texts)} {percent(share)}" for name, share in gone[:_NAMES]]
         more = f" and {len(gone) - _NAMES} more" if len(gone) > _NAMES else ""
-        words = f"{', '.join(shown)}{more} of those who were asked."
+        words = f"{', '.join(shown)}{more} of those who may have been asked."
         yield "check", _counted(len(gone), "question", "with many missing answers"), words
     if weight is not None:
         effective = float(weight.sum() ** 2 / (weight**2).sum())
@@ -306,8 +327,8 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         shown = []
         for skip, names in skips:
             out = max(data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names)
-            when = f"asked only if {_names([skip.asked_if], texts)} is {_when(schema, skip)}"
-            shown.append(f"{_names(names, texts, 2)}: {when} ({percent(out)} were not asked)")
+            condition = f"asked only if {_names([skip.asked_if], texts)} is {when(schema, skip)}"
+            shown.append(f"{_names(names, texts, 2)}: {condition} ({percent(out)} were not asked)")
         n = len({name for _, names in skips for name in names})
         yield "note", _counted(n, "question", "not asked of everyone"), f"{'; '.join(shown)}. This is not missing."
     together: dict[str, list[str]] = {}
@@ -328,16 +349,6 @@ def _names(names: Sequence[str], texts: Texts, most: int = _NAMES) -> str:
     """A list of questions in words, the first few by name."""
     shown = [quoted(brief_of(texts, name)) for name in names[:most]]
     return listing([*shown, f"{len(names) - most} more"] if len(names) > most else shown)
-
-
-def _when(schema: Any, skip: Any) -> str:
-    """The answers of the gate after which questions are asked, or those after which they are not if these are fewer."""
-    gate = schema[skip.asked_if]
-    texts = dict(zip(gate.labels, gate.texts, strict=True))
-    others = [text for label, text in texts.items() if label not in skip.values]
-    if 0 < len(others) < len(skip.values):
-        return "not " + listing(others)
-    return listing([str(texts.get(value, value)) for value in skip.values], "or")
 
 
 def _counted(n: int, what: str, rest: str = "") -> str:
@@ -480,7 +491,7 @@ def _data(described: Described) -> dict[str, Any]:
         "n_columns": len(columns),
         **{
             key: float(np.mean([column[key] for column in columns])) if columns else 0.0
-            for key in ("share_missing", "share_not_applicable")
+            for key in ("share_missing", "share_counted_as_missing", "share_not_applicable")
         },
         "columns": columns,
         "left_out": [

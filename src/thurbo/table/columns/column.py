@@ -66,7 +66,9 @@ class Column(ABC):
             value = getattr(self, item.name)
             if item.name in (*self.mappings, *self.words, "recode") and isinstance(value, Mapping):
                 value = list(value.items())
-            object.__setattr__(self, item.name, _immutable(value, item.name))
+            # Text in settings is stripped, except a separator that is only white space.
+            is_space = item.name == "sep" and isinstance(value, str) and not value.strip()
+            object.__setattr__(self, item.name, value if is_space else _immutable(value, item.name))
         for cls in type(self).__mro__:
             for name, allowed in cls.__dict__.get("choices", ()):
                 value = getattr(self, name)

@@ -84,7 +84,6 @@ class MultiSelect(SpreadColumn):
 
     def _check(self) -> None:
         if not isinstance(self.sep, str) or not self.sep:
-            # Text in settings is stripped, so a separator cannot be only white space.
             raise SchemaError(f"sep={self.sep!r} is not a separator", remedy='use for example sep=";" or sep=","')
         super()._check()
         if self.columns is not None:

@@ -6,7 +6,7 @@ After fit, `labels` equals `items`. Tied items are not compared. Decoded cells h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -55,6 +55,8 @@ class Ranking(UtilityColumn):
         ties above the last place, and `objective="exact"`.
     cell_format, listed : optional
         Whether cells are text or lists, and the storage layout. `fit` sets them.
+    sep : str, optional
+        What stands between the items of a text, best first, instead of " > " and " = ": ";" for "a;b;c".
     names : dict, optional
         Display names of items.
     unseen : {"error", "missing"}, default="error"
@@ -95,6 +97,7 @@ class Ranking(UtilityColumn):
     scores: Mapping[Any, str] | None = field(default=None, kw_only=True)
     places: tuple[str, ...] | None = field(default=None, kw_only=True)
     context: bool = field(default=False, kw_only=True)
+    sep: str | None = field(default=None, kw_only=True)
     cell_format: Literal["text", "lists"] | None = field(default=None, kw_only=True)  # of a cell; set by fit
     listed: bool | None = field(default=None, kw_only=True)  # rows rank few of many items; set by fit
 
@@ -141,8 +144,17 @@ class Ranking(UtilityColumn):
 
     def _written(self, cells: NDArray[Any]) -> NDArray[Any]:
         for place, cell in enumerate(cells):
-            cells[place] = [[item] for item in cell] if self.cell_format == "lists" else " > ".join(map(str, cell))
+            cells[place] = [[item] for item in cell] if self.cell_format == "lists" else self._as_text(cell)
         return cells
+
+    def _as_text(self, items: Iterable[Any]) -> str:
+        return (self.sep or " > ").join(map(str, items))
+
+    def _order(self, text: str) -> OrderStatement:
+        """A text as an order, best first."""
+        if self.sep is None:
+            return parse_order(text)
+        return OrderStatement(tuple((item.strip(),) for item in text.split(self.sep) if item.strip()))
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return self.places or tuple(column for _, column in self._pairs) or (name,)
@@ -178,7 +190,7 @@ class Ranking(UtilityColumn):
         if self.items is not None:
             return replace(self, cell_format=form)._laid_out(cells, weight)
         whole = set(text)
-        found = [item for value in text for tier in parse_order(value).tiers for item in tier if item]
+        found = [item for value in text for tier in self._order(value).tiers for item in tier if item]
         found += [item for item in mentioned(distinct) if item not in whole]
         return replace(self, cell_format=form, items=self.fitted_labels(cells, found))._laid_out(cells, weight)
 
@@ -187,7 +199,7 @@ class Ranking(UtilityColumn):
         if self.is_last or self.context or self.listed is not None or len(self.labels) < LEAST_LISTED:
             return self
         distinct, which = cells.factorise()
-        items = [parse_order(value) if isinstance(value, str) else value for value in distinct]
+        items = [self._order(value) if isinstance(value, str) else value for value in distinct]
         length = np.asarray([*(len(list(mentioned([value]))) for value in items), 0])[which]
         sizes = float(weight @ length), float(weight.sum())
         return replace(self, listed=orders_are_listed(len(self.labels), *sizes, usually=False))
@@ -233,7 +245,7 @@ class Ranking(UtilityColumn):
         if isinstance(value, tuple) and value and all(isinstance(entry, OrderStatement) for entry in value):
             return self.combined(value, places)
         if isinstance(value, str):
-            tiers = parse_order(value).tiers if value else ()
+            tiers = self._order(value).tiers if value else ()
         elif isinstance(value, tuple):
             tiers = tuple(tier if isinstance(tier, tuple) else (tier,) for tier in value)
         else:
@@ -298,11 +310,13 @@ class Ranking(UtilityColumn):
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Items from the largest utility to the smallest; items without a utility are omitted."""
         cells = np.full(len(x), None, object)
-        is_text = self.cell_format != "lists" and not any(sign in site for site in self.sites for sign in ">=")
+        is_text = self.cell_format != "lists" and not any(
+            sign in site for site in self.sites for sign in self.sep or ">="
+        )
         for row, order in enumerate(_best_first(x)):
             if len(order):
                 items = [self.labels[place] for place in order]
-                cells[row] = " > ".join(map(str, items)) if is_text else [[item] for item in items]
+                cells[row] = self._as_text(items) if is_text else [[item] for item in items]
         return cells
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ _FEWEST_PAIRS = 100  # answers to two columns by one person
 _MOST_PAIRS = 60  # of columns
 _QUADRATIC = 0.5  # weight of the quadratic trend
 NEAR = -0.1  # least log ratio of observed to expected pairs of neighbouring levels
+_NEARLY, _FAR = -0.2, -0.8  # the same where pairs become fewer with every step, down to the second for both ends
 
 
 class Grid(NamedTuple):
@@ -47,6 +48,14 @@ class Grid(NamedTuple):
         together = (together + together.T) / together.sum() / 2
         share = together.sum(axis=1)
         return np.log(together / np.outer(share, share))
+
+    def are_levels(self, order: Sequence[str]) -> bool:
+        """Whether labels in this order go together with their neighbours, not each with itself alone."""
+        places = [self.labels.index(label) for label in order]
+        near = self.affinity()[places][:, places]
+        by = [np.diag(near, distance) for distance in range(1, len(order))]
+        falls = all((far <= np.minimum(each[1:], each[:-1])).all() for each, far in pairwise(by))
+        return bool(by[0].min() >= NEAR or (by[0].min() >= _NEARLY and falls and near[0, -1] <= _FAR))
 
 
 def grid(columns: Mapping[str, IntArray], labels: Sequence[str]) -> Grid:

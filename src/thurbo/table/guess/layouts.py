@@ -27,7 +27,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, TOOLS
+from thurbo.table.guess.words import NAMES, TOOLS, TOOLS_BESIDE
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -44,8 +44,10 @@ _SPLITS = (
     re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*(?:>>|/)\s*(?P<rest>[^/>].*)$", re.DOTALL),
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
+    re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
 )
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
@@ -61,6 +63,7 @@ _BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools g
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
 
+_SAME = 0.95  # share of the rows in which a list and columns of options agree
 _FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
 
 Read = Callable[[str], Cells]
@@ -70,9 +73,11 @@ def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, st
     """Columns that the survey tool added, such as the progress of a respondent, with the reason."""
     texts = {name: {name.casefold().strip(), titles.get(name, "").casefold().strip()} for name in names}
     found: dict[str, str] = {}
-    for pattern in TOOLS.values():
+    for tool, pattern in TOOLS.items():
         own = [name for name, written in texts.items() if any(map(pattern.fullmatch, written))]
         if len(own) >= _FEWEST_TOOL:
+            beside = TOOLS_BESIDE.get(tool)  # names that other questions have too
+            own += [name for name, written in texts.items() if beside and any(map(beside.fullmatch, written))]
             found |= dict.fromkeys(own, "its name is that of a column which a survey tool adds")
     return found
 
@@ -153,6 +158,14 @@ class _Columns:
         is_text = tick.style == "text" and _plain(tick.text) not in (_plain(label), _plain(name))
         return is_named and (is_text or not tick.said.any())
 
+    def repeats(self, name: str, column: Column) -> bool:
+        """Whether a column of texts has an answer just where one of these options is chosen."""
+        options = [self.tick(source) for source in column.source_columns(name) if source != name]
+        if column.kind != "multiselect" or name not in self.names or not all(options):
+            return False
+        chosen, cells = np.any([tick.chosen for tick in options if tick], axis=0), self.read(name)
+        return cells.values.dtype.kind in "OTU" and bool(np.mean(chosen != cells.missing) > _SAME)
+
 
 # ---- columns whose names begin alike
 
@@ -166,7 +179,7 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
     for text in texts:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits.insert(-3, _dashes(text))  # before brackets, numbers and prefixes
+        splits.insert(-5, _dashes(text))  # before brackets, numbers and prefixes
         for parts in splits:
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
@@ -195,14 +208,33 @@ def stem(name: str) -> str:
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
     """Names as a question and an option with a dash or colon between them, cut where a neighbour is cut too."""
     cuts = [[(own[: m.start()].strip(), own[m.end() :].strip()) for m in _DASH.finditer(own)] for own in text.values()]
-    heads = [{head for head, rest in own if head and rest} for own in cuts]
+    known = [[cut for cut in own if cut[0] and cut[1]] for own in cuts]
     parts = []
-    for place, (name, own) in enumerate(zip(text, cuts, strict=True)):
-        beside = (heads[place - 1] if place else set()) | (heads[place + 1] if place + 1 < len(heads) else set())
-        known = [cut for cut in own if cut[0] and cut[1]]
-        head, rest = next((cut for cut in known if cut[0] in beside), known[-1] if known else ("", ""))
+    for (name, own), depth in zip(zip(text, known, strict=True), _depths(known), strict=True):
+        head, rest = own[depth] if own else ("", "")
         parts.append(_Part(name, " ".join(head.split()), rest, None))
     return parts
+
+
+def _depths(cuts: Sequence[Sequence[tuple[str, str]]]) -> list[int]:
+    """At which dash each name is cut: the last one up to which every column of its run has a neighbour alike.
+
+    "Traffic: how much? - a lot" is cut at the dash, "Series: Heat - part one" beside "Series: Dune" at the colon.
+    """
+    depths = [-1] * len(cuts)
+    runs = [list(range(len(cuts)))] if cuts else []
+    while runs:
+        run = runs.pop()
+        depth = depths[run[0]] + 1
+        heads = ((place, cuts[place][depth][0] if depth < len(cuts[place]) else "") for place in run)
+        deeper = [[place for place, _ in each] for _, each in groupby(heads, key=lambda pair: pair[1])]
+        is_last = depth > 0 and min(map(len, deeper)) < 2
+        for part in () if is_last else deeper:
+            if len(part) > 1 and all(depth < len(cuts[place]) for place in part):
+                runs.append(part)
+                for place in part:
+                    depths[place] = depth
+    return depths
 
 
 def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
@@ -230,7 +262,7 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
     if len(ticks) + len(others) == len(parts) and _are_options(head, ticks):
         members = tuple((part.name, part.rest) for part, _ in ticks)
-        yield ColumnGroup(head, "grid", (*members, *((part.name, "") for part in others)), title=head)
+        yield ColumnGroup(head, "grid", (*members, *((part.name, part.rest) for part in others)), title=head)
         return
     alike = [(part, tick) for part, tick in ticks if tick.text and _plain(part.rest) == _plain(tick.text)]
     if alike:
@@ -380,8 +412,9 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
     return 0
 
 
+_SEVERAL = 0.05  # share of rows with two marks from which options are no single choice
 _TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
-_FEWEST_PAIRS = 10, 4  # rows with two marks that independent options would have at least; and where there are none
+_FEWEST_PAIRS = 10, 3  # rows with two marks that independent options would have at least; and where there are none
 
 
 def exclusive(ticks: Sequence[_Tick]) -> bool:
@@ -392,7 +425,10 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     table = np.stack([tick.chosen for tick in known], axis=1)
     n_marks = table.sum(axis=1)
     asked = np.any([tick.said for tick in ticks], axis=0)
-    n_rows, n_one, twice = len(table), int((n_marks > 0).sum()), n_marks > 1
+    # Where cells say "not selected", rows without any cell were not asked.
+    says_no = any((tick.said & ~tick.chosen).any() for tick in ticks)
+    n_rows = int(asked.sum()) if says_no else len(table)
+    n_one, twice = int((n_marks > 0).sum()), n_marks > 1
     counts = table.sum(axis=0).astype(np.float64)
     expected = (counts.sum() ** 2 - (counts**2).sum()) / 2 / n_rows
     if expected < _FEWEST_PAIRS[not twice.any()] or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
@@ -449,13 +485,16 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
     made = Decision(*own) if members and (own := _made(group, columns)) else None
     if made is None:
         return
+    again = columns.repeats(group.name, made.column) if group.name not in taken else False
+    if again:
+        found.apart[group.name] = "the options of its columns once more"
     # The name must be new: a table column with the name of the question would replace its members.
     used = {*columns.names, *(question.name for question in found.questions)}
     alternatives = (f"{group.name} ({number})" for number in count(2))
     name = next(each for each in chain([group.name], alternatives) if each not in used)
     found.questions.append(GroupedQuestion(name, made, group.title, members))
     found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
-    taken |= {*members, *others}
+    taken |= {*members, *others, *([group.name] if again else ())}
 
 
 def _made(group: ColumnGroup, columns: _Columns) -> Found | None:
@@ -494,7 +533,13 @@ def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
                 return choice
             styles = {tick.style for tick in own}
             what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
-            return MultiSelect(columns=options), f"{heading}{' that says to select' if selects else ''}, each {what}"
+            reason = f"{heading}{' that says to select' if selects else ''}, each {what}"
+            n_marks = np.sum([tick.chosen for tick in own], axis=0)
+            if "yes" not in styles and (n_marks > 1).sum() > _SEVERAL * (n_marks > 0).sum():
+                return Decision(
+                    MultiSelect(columns=options), f"{reason.removeprefix('a guess: ')}, often several in a row"
+                )
+            return MultiSelect(columns=options), reason
     return _ranks(group, columns, heading)
 
 

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -343,6 +342,7 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
 # whose rare ones are joined.
 BY_DATA, BY_SEPARATOR, JOINED = 0.6, 0.9, 0.85
 _FEW_CATEGORIES = 20  # so many are kept as they are
+_FEWEST_TEXTS = 5  # that all differ, or mostly if they are many
 _MOST_KEPT = 60  # most categories or options; the others are joined
 _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
 _COVERED = 0.6  # share of answers that the kept categories must cover
@@ -352,7 +352,8 @@ _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
-_SEPARATORS = (";", "|", ",")
+_SEPARATORS = ("\n", ";", "|", ",")
+_ALL_ITEMS = 0.95  # share of lists that name all items of a ranking
 NO_ANSWER = ("absent", "unknown")
 DATES: Found = (
     Ignore("dates and times are not modelled"),
@@ -479,7 +480,7 @@ def _scale(texts: Texts, shared: Grid | None) -> Found | None:
     otherwise = "categories"
     if apart:
         shares = f", {sum(share[text] for text in apart):.0%} of the answers" if often else ""
-        reason += f"; set apart from it, and missing{shares}: {listing(map(show, apart))}"
+        reason += f"; set apart from the scale, and missing{shares}: {listing(map(show, apart))}"
         otherwise = f"categories, with {listing(map(show, apart))} as {'answers' if len(apart) > 1 else 'an answer'}"
     return Decision(column, f"{reason}{less}", sure, otherwise)
 
@@ -515,14 +516,13 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     order = shared.order(levels)
     if order is None:
         return None
-    near, place = shared.affinity(), {text: at for at, text in enumerate(shared.labels)}
-    if min(near[place[one], place[two]] for one, two in pairwise(order)) < NEAR:
-        return None  # answers of which each goes with itself alone are no levels
+    if not shared.are_levels(order):
+        return None
     if bool(LOW.search(order[-1])) > bool(LOW.search(order[0])):
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
     reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
-    apart = f"; set apart from it, and missing: {listing(map(show, gone))}" if gone else ""
+    apart = f"; set apart from the scale, and missing: {listing(map(show, gone))}" if gone else ""
     return Decision(Ordinal(order, missing=texts.missing), f"{reason}{apart}{less}", BY_DATA, "categories")
 
 
@@ -589,6 +589,12 @@ def _are_lists(sep: str, texts: Texts) -> bool:
     return bool(lists) and len(alone) > 1 and all(part in alone for parts in lists for part in parts)
 
 
+def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
+    """Whether nearly all lists name all items, in many orders."""
+    whole = [tuple(each) for each in lists if len(each) == len(items) and set(each) == set(items)]
+    return len(whole) >= _ALL_ITEMS * len(lists) and len(set(whole)) > len(items)
+
+
 def _options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
     for sep in _SEPARATORS:
@@ -602,6 +608,12 @@ def _options(texts: Texts) -> Found | None:
         recode = folded(list(counts), list(counts.values()))
         for text, to in recode.items():
             counts[to] += counts.pop(text)
+        if len(counts) > 2 and _are_orders(lists, counts):
+            reason = (
+                f"a guess: texts such as {show(texts.kept[0])} are orders of the same {len(counts)} items, best first"
+            )
+            ranking = Ranking(tuple(sorted(counts)), sep=sep, missing=texts.missing)
+            return Decision(ranking, f"{reason}{texts.less}", BY_SEPARATOR, "a list of options")
         several = sum(len(options) > 1 for options in lists)
         least = _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
         floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES else 1)
@@ -615,7 +627,8 @@ def _options(texts: Texts) -> Found | None:
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        reason += f'separated by "{sep}"' + (f"; {rare} rare options are left out" if rare else "")
+        marks = "line breaks" if sep == "\n" else f'"{sep}"'
+        reason += f"separated by {marks}" + (f"; {rare} rare options are left out" if rare else "")
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"
         column = MultiSelect(tuple(sorted(common)), sep=sep, recode=used, unseen=unseen, missing=texts.missing)
@@ -626,7 +639,8 @@ def _options(texts: Texts) -> Found | None:
 def _categories(texts: Texts) -> Found:
     """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
-    if texts.n_answers >= _FEW_CATEGORIES and len(texts.kept) > texts.n_answers / 2 and words >= 3:
+    n_texts, often = len(texts.kept), texts.n_answers / 2 if texts.n_answers >= _FEW_CATEGORIES else texts.n_answers - 1
+    if n_texts >= _FEWEST_TEXTS and n_texts > often and words >= 3:
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= _FEW_CATEGORIES:

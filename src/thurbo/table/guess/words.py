@@ -53,6 +53,7 @@ Kind = Literal["absent", "unknown", "doubtful"]
 _UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
 _NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
+TOOLS_BESIDE = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools_beside"].items()}
 TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
 
 # Scales of amounts, which have a lowest level: a negated text belongs there.
@@ -208,15 +209,18 @@ def _joined(bands_: Sequence[Band]) -> list[Band] | None:
         known[zero] = (None, 0.0)
         order = [zero, *(place for place in order if place != zero)]
     whole = all(end is None or float(end).is_integer() for band in known for end in band)
+    gaps = set()
     for place, following in pairwise(order):
         (low, high), begins = known[place], known[following][0]
         if begins is None or high is None or high > begins or (low is not None and low >= begins):
             return None
         # "18-29" ends where "30-44" begins, also if bands between them do not occur.
         gap = begins - high
+        gaps.add(gap)
         known[place] = (low, begins if gap <= max(1.0, 0.011 * abs(begins)) or not whole else high + 1)
     low, high = known[order[-1]]
-    known[order[-1]] = (low, None if low == high else high)
+    last = high + 1 if high is not None and gaps - {0.0} == {1.0} else high  # "40 to 79" ends as "20 to 39" does
+    known[order[-1]] = (low, None if low == high else last)
     return known
 
 

@@ -29,7 +29,7 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"</?(?:br|b|i|u|p|em|strong|span|div|font)\b[^<>]{0,60}>", re.IGNORECASE)
-_SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|\s+[-–—|]+\s+|\s*\[")
+_SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|[:/](?=[A-Z][a-z])|\s*>>\s*|\s+[-–—|]+\s+|\s*\[")
 _AUXILIARY = "do|does|did|have|has|had|are|is|was|were|will|would|can|could|should"
 _ADVERB = r"(?:(?:ever|typically|usually|personally|currently|generally|normally|also)\s+)?"
 _IN_FRONT = "in|on|at|if|when|given|under|prior|before|after|thinking|assuming|during|for|as|with|generally|overall"
@@ -280,6 +280,14 @@ def clipped(text: str, most: int) -> str:
     if " " in head[most // 2 :]:
         head = head.rpartition(" ")[0]
     return _without_end(head.split(" ")) + "…"
+
+
+_COMPARES = re.compile(r"\d|\b(?:less|more|fewer|least|most|under|over|below|above|than)\b", re.IGNORECASE)
+
+
+def from_level(text: str, word: str) -> str:
+    """A level and all on one side of it: "at least often"; "18 to 29, or above" where the level compares itself."""
+    return f"{text}, or {'above' if word == 'at least' else 'below'}" if _COMPARES.search(text) else f"{word} {text}"
 
 
 def _bare(word: str) -> str:

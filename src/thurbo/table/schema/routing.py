@@ -142,6 +142,16 @@ def meanings(column: Column) -> dict[Any, Any]:
     return found
 
 
+def when(columns: Mapping[str, Column], skip: Skip) -> str:
+    """The answers of the gate after which questions are asked, or those after which they are not if these are fewer."""
+    gate = columns[skip.asked_if]
+    texts = dict(zip(gate.labels, map(str, gate.texts), strict=True))
+    others = [text for label, text in texts.items() if label not in skip.values]
+    if 0 < len(others) < len(skip.values):
+        return f"none of {listing(others)}" if others[1:] else f"not {others[0]}"
+    return listing([texts.get(value, str(value)) for value in skip.values], " or ")
+
+
 def kept(skips: Iterable[Skip], columns: Mapping[str, Column]) -> tuple[Skip, ...]:
     """Skips that still apply after columns were changed or removed; others are dropped."""
     found = []
