@@ -58,7 +58,6 @@ class ItemQueries(Queries):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> orders = {"films": ["A > B > C", "B > A > C", "C > A > B", "A > C > B"]}
         >>> schema = {"films": tb.Ranking(["A", "B", "C"])}
         >>> films = tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(orders)
@@ -179,7 +178,6 @@ class ItemQueries(Queries):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
         >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
         >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)
@@ -220,7 +218,6 @@ class ItemQueries(Queries):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
         >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
         >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)

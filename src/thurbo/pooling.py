@@ -88,7 +88,6 @@ def pool(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> found = tb.pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
     >>> round(found.estimate, 3), round(found.standard_error, 3)
     (1.033, 0.273)
@@ -167,7 +166,6 @@ def stack(draws: Sequence[Any], incomplete: Any) -> Any:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> stacked = tb.stack([{"age": [30, 40]}, {"age": [30, 45]}], {"age": [30, None]})
     >>> stacked[".imp"].tolist(), stacked["age"].tolist()
     ([0, 0, 1, 1, 2, 2], [30.0, nan, 30.0, 40.0, 30.0, 45.0])

@@ -252,7 +252,6 @@ class TBM(ItemQueries, BaseEstimator):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> model = tb.TBM(learning=tb.Prediction())
         >>> model.set_params(n_hidden=20, learning__masking="neighbours").learning.masking
         'neighbours'
@@ -304,7 +303,6 @@ class TBM(ItemQueries, BaseEstimator):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> table = {"a": [1, 0, None, 1], "b": ["x", "y", "x", None]}
         >>> schema = {"a": tb.Binary(), "b": tb.Categorical(["x", "y", "z"])}
         >>> model = tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(table, sample_weight=[1, 1, 2, 1])
@@ -526,7 +524,6 @@ class TBM(ItemQueries, BaseEstimator):
         Examples
         --------
         >>> import os, tempfile
-        >>> import thurbo as tb
         >>> model = tb.TBM({"a": tb.Binary()}, n_hidden=1, max_epochs=0, random_state=0).fit({"a": [0, 1, 1]})
         >>> path = os.path.join(tempfile.mkdtemp(), "m.thurbo")
         >>> model.save(path)

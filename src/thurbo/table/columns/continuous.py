@@ -365,7 +365,6 @@ class Continuous(MeasuredColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 40, tb.at_least(60), None]})
     >>> schema["age"].location
     40.0

@@ -56,7 +56,6 @@ class Ignore(Unmodelled):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.Schema({"comment": tb.Ignore("free text")}))
     column   type    meaning of a cell
     comment  Ignore  left out: free text
@@ -89,7 +88,6 @@ class Id(Unmodelled):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"respondent": tb.Id(), "trust": tb.Ordinal(["none", "some", "a lot"])})
     """
 
@@ -124,7 +122,6 @@ class Weight(Unmodelled):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"w": tb.Weight(), "age": tb.Continuous()}).fit({"w": [0.5, 1.5], "age": [30, 60]})
     """
 

@@ -43,7 +43,6 @@ class Inequality(Column):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"now": tb.Continuous(), "before": tb.Continuous(), "change": tb.Inequality()})
     >>> cell = [({"now": 1, "before": -1}, ">=", 0)]
     >>> schema = schema.fit({"now": [3, None], "before": [2, 4], "change": [None, cell]})

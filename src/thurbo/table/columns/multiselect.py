@@ -45,14 +45,10 @@ class MultiSelect(SpreadColumn):
         question has a single option.
     values, cell_format : optional
         Coding of each column, and whether cells are text or lists. `fit` sets them.
-    names : dict, optional
-        Display names of options.
     unseen : {"error", "missing"}, default="error"
         What to do with an unknown option; "missing" omits it.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {99: "Refused"}.
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -62,7 +58,6 @@ class MultiSelect(SpreadColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"news": ["radio;TV", "", ["TV"], None]}
     >>> tb.Schema({"news": tb.MultiSelect()}).fit(table)["news"].options
     ('TV', 'radio')

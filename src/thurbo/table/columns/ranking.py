@@ -55,14 +55,10 @@ class Ranking(UtilityColumn):
         ties above the last place, and `objective="exact"`.
     cell_format, listed : optional
         Whether cells are text or lists, and the storage layout. `fit` sets them.
-    names : dict, optional
-        Display names of items.
     unseen : {"error", "missing"}, default="error"
         What to do with an unknown item; "missing" omits it.
-    missing : dict or list, optional
-        Values that mean "no answer".
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -72,7 +68,6 @@ class Ranking(UtilityColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"drinks": ["tea > coffee = water", tb.prefers("coffee", "tea"), None]}
     >>> tb.Schema({"drinks": tb.Ranking()}).fit(table)["drinks"].describe()
     'an order of coffee, tea, water'

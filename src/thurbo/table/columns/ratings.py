@@ -77,7 +77,6 @@ class Ratings(ItemColumn, Standardised):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"movie": [{"Alien": 5, "Heat": 2}, {"Heat": 4}, None]}
     >>> column = tb.Schema({"movie": tb.Ratings(levels=[1, 2, 3, 4, 5])}).fit(table)["movie"]
     >>> column.items, column.by

@@ -83,7 +83,6 @@ def between(lower: Any, upper: Any) -> Interval:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 50, tb.between(30, 40)]})
     >>> print(tb.between(30, 40))
     between(30, 40)
@@ -111,7 +110,6 @@ def at_least(value: Any) -> Interval:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
     >>> schema = schema.fit({"trust": ["none", tb.at_least("some")]})
     """
@@ -133,7 +131,6 @@ def at_most(value: Any) -> Interval:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.at_most(40))
     at_most(40)
     """
@@ -155,7 +152,6 @@ def one_of(*values: Any) -> OneOfStatement:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.one_of("Green", "Red"))
     one_of(Green, Red)
     """
@@ -177,7 +173,6 @@ def top_set(*values: Any) -> TopSet:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.top_set("Green", "Red"))
     top_set(Green, Red)
     """
@@ -199,7 +194,6 @@ def prefers(better: Any, worse: Any) -> OrderStatement:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.prefers("tea", "coffee"))
     tea > coffee
     """

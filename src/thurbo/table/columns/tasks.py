@@ -221,14 +221,10 @@ class Pairs(TaskColumn):
         Shrinkage of items.
     size : int, optional
         Set by `fit`.
-    names : dict, optional
-        Display names of items.
     unseen : {"error", "missing"}, default="error"
         What to do with a pair that has an unknown item; "missing" omits it.
-    missing : dict or list, optional
-        Values that mean "no answer".
-    recode : dict, optional
-        Values that are read as another value; the table is not changed.
+    names, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -238,7 +234,6 @@ class Pairs(TaskColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"drinks": [[("tea", "coffee"), ("coffee", "tea"), ("tea", "water")], "water > coffee; tea = water"]}
     >>> tb.Schema({"drinks": tb.Pairs()}).fit(table)["drinks"].describe()
     'paired comparisons of coffee, tea, water, ties allowed'
@@ -297,22 +292,8 @@ class Choice(TaskColumn):
         The item "none of these": it is added to every set that is shown in columns.
     noise : {"normal", "gumbel"}, default="normal"
         "normal": multinomial probit with independent noise of variance 1. "gumbel": multinomial logit.
-    attributes : dict, optional
-        {item: {attribute: value}}: known features of items, or profiles (conjoint). Their effects are learned.
-    constants : bool, default=True
-        Whether items have utilities of their own, besides those of their attributes.
-    settings : ListSettings, optional
-        Shrinkage of items.
-    size : int, optional
-        Set by `fit`.
-    names : dict, optional
-        Display names of items.
-    unseen : {"error", "missing"}, default="error"
-        What to do with an unknown item; "missing" omits it from the task.
-    missing : dict or list, optional
-        Values that mean "no answer".
-    recode : dict, optional
-        Values that are read as another value; the table is not changed.
+    attributes, constants, settings, size, names, unseen, missing, recode : optional
+        As in `Pairs`.
 
     Notes
     -----
@@ -323,7 +304,6 @@ class Choice(TaskColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"lunch": [["soup > salad = pie", "pie > salad = none"], {"shown": ["soup", "pie"], "chosen": "pie"}]}
     >>> tb.Schema({"lunch": tb.Choice()}).fit(table)["lunch"].describe()
     'choices among none, pie, salad, soup, up to 3 shown'
@@ -483,7 +463,6 @@ class BestWorst(Choice):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"q": [["price > taste = brand > size", {"shown": ["price", "size", "taste"], "best": "taste"}]]}
     >>> tb.Schema({"q": tb.BestWorst()}).fit(table)["q"].describe()
     'best and worst of brand, price, size, taste, up to 4 shown'

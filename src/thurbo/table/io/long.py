@@ -62,7 +62,6 @@ def from_long(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> ratings = {"user": ["u1", "u1", "u2"], "movie": ["Alien", "Heat", "Heat"], "stars": [5, 3, 4]}
     >>> tb.from_long(ratings, row="user", item="movie", score="stars")
     Table of 2 rows: user, movie (3 entries of 2 items)
@@ -299,7 +298,6 @@ def from_pairs(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> games = {"day": [1, 1, 2], "winner": ["A", "B", "C"], "loser": ["B", "C", "A"]}
     >>> table = tb.from_pairs(games, row="day")
     >>> table
@@ -372,7 +370,6 @@ def from_choices(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> shown = {"who": [1, 1, 1, 2, 2], "task": [1] * 5, "car": ["A", "B", "C", "A", "C"], "pick": [0, 1, 0, 0, 1]}
     >>> tb.from_choices(shown, row="who", task="task", item="car", chosen="pick")
     Table of 2 rows: who, choice

@@ -52,7 +52,6 @@ class Skip:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.Skip(columns=["fan", "films"], asked_if="seen_any", values=["Yes"]))
     fan, films: asked only if seen_any = Yes
     """

@@ -68,7 +68,6 @@ class Schema(Mapping[str, Column]):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"fan": tb.Binary(true="Yes"), "trust": tb.Ordinal(["none", "some", "a lot"])})
     >>> schema.names
     ('fan', 'trust')
@@ -225,7 +224,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
         >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
         fan: asked only if seen_any = Yes
@@ -251,7 +249,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema.infer({"fan": ["Yes", "No", None], "height": [1.71, 1.85, 1.62]})
         >>> [type(column).__name__ for column in schema.values()]
         ['Binary', 'Continuous']
@@ -302,7 +299,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
         ('Blue', 'Red')
         """
@@ -347,7 +343,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
         >>> type(schema.read_ordinals("utilities")["trust"]).__name__
         'Categorical'
@@ -573,7 +568,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tb.Schema({"age": tb.Continuous()}).declare_missing([-9])["age"].missing
         ((-9, '-9'),)
         """
@@ -608,7 +602,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Categorical(["low", "high", "n/a"], missing=["-"])})
         >>> schema.with_type("trust", "ordinal")["trust"]  # doctest: +ELLIPSIS
         Ordinal(levels=('low', 'high', 'n/a'), ... missing=(('-', '-'),)...)
@@ -638,7 +631,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Categorical(["a lot", "none", "some"])})
         >>> print(schema.with_order("trust", ["none", "some", "a lot"])["trust"].describe())
         none < some < a lot
@@ -671,7 +663,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Ordinal(["low", "high", "other"], missing=["-"])})
         >>> schema.with_missing("trust", ["other", "-"])["trust"].describe()
         'low < high'
@@ -719,7 +710,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"news: TV": tb.Binary(), "news: radio": tb.Binary(), "age": tb.Continuous()})
         >>> schema = schema.group("news", ["news: TV", "news: radio"])
         >>> schema.names, schema["news"].labels
@@ -768,7 +758,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"news": tb.MultiSelect(columns={"TV": "tv", "radio": "radio"})})
         >>> schema.ungroup("news").names
         ('tv', 'radio')
@@ -837,7 +826,7 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import tempfile, thurbo as tb
+        >>> import tempfile
         >>> schema = tb.Schema({"age": tb.Continuous()})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     schema.to_toml(f"{folder}/schema.toml")
