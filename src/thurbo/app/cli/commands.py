@@ -295,14 +295,7 @@ def impute(
 
 
 @command
-def score(
-    model: Path,
-    data: Path,
-    output: Path,
-    *,
-    names: options.LongNames,
-    run: options.Written,
-) -> None:
+def score(model: Path, data: Path, output: Path, *, names: options.LongNames, run: options.Written) -> None:
     """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
     fitted, frame = _open(model, data, output, run, names)
     import numpy as np
@@ -340,7 +333,6 @@ def predict(
     from thurbo.app.cli import results
     from thurbo.table.io.frames import as_table
 
-    column = fitted.schema_.named(column)
     column = fitted.schema_.named(column)
     asked, items = fitted.schema_[column], tables.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":

@@ -20,16 +20,7 @@ import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows
 from thurbo.errors import ThurboError
-from thurbo.latent.constraints.base import (
-    Bounds,
-    Context,
-    Gauge,
-    InUnits,
-    log_mass_by_state,
-    no_units,
-    pick,
-    pytree,
-)
+from thurbo.latent.constraints.base import Bounds, Context, Gauge, InUnits, log_mass_by_state, no_units, pick, pytree
 from thurbo.latent.constraints.grouped import GroupRegion, Groups
 
 NOISE_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale has unit variance

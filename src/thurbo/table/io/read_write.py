@@ -58,11 +58,7 @@ _BEGINS = (
 
 
 def read_frame(
-    path: str | os.PathLike[str],
-    *,
-    separator: str | None = None,
-    encoding: str | None = None,
-    sheet: str | None = None,
+    path: str | os.PathLike[str], *, separator: str | None = None, encoding: str | None = None, sheet: str | None = None
 ) -> Any:
     """Read a file as a pandas frame, with its code book in `frame.attrs`."""
     where, suffix = _checked(path)

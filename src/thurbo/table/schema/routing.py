@@ -198,10 +198,7 @@ def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
 
 
 def not_asked(
-    columns: Mapping[str, Column],
-    skips: Sequence[Skip],
-    table: Table,
-    imputed: Table | None = None,
+    columns: Mapping[str, Column], skips: Sequence[Skip], table: Table, imputed: Table | None = None
 ) -> dict[str, BoolArray]:
     """Rows in which each question with a gate was not asked, [row].
 
