@@ -207,12 +207,7 @@ def _free(name: str, others: Any) -> str:
 
 
 def _table(
-    schema: Any,
-    name: str,
-    lines: LongLines,
-    names: Mapping[str, np.ndarray],
-    others: Any = None,
-    filled: np.ndarray | None = None,
+    schema: Any, name: str, lines: LongLines, names: Columns, others: Any = None, filled: np.ndarray | None = None
 ) -> Any:
     import pandas as pd
 

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thurbo.errors import InfeasibleEvidence, SchemaError
@@ -316,9 +317,7 @@ def combined(name: str, cells: list[Any]) -> Any:
 
 
 def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
-    def value(word: str) -> Any:
-        return _value(word, spelt)
-
+    value = partial(_value, spelt=spelt)
     if not rest.strip():
         raise SchemaError(f"the condition {show(text)} is not complete", remedy=f"add what follows {sign}")
     if sign in ":=" and rest.strip() in spelt:  # a label may contain these signs

@@ -800,22 +800,18 @@ class Schema(Mapping[str, Column]):
         """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
         if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
-        columns, reasons, titles, confidence = {}, {}, {}, {}
-        for name, entry in with_scales(state).items():
+        columns, entries = dict[str, Column](), with_scales(state)
+        for name, entry in entries.items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
-            if "why" in entry:
-                reasons[name] = str(entry["why"])
-            if "title" in entry:
-                titles[name] = str(entry["title"])
-            if "confidence" in entry:
-                confidence[name] = float(entry["confidence"])
+            own = {key: value for key, value in entry.items() if key not in ("why", "title", "confidence")}
             try:
-                columns[name] = column_from_dict(
-                    {k: v for k, v in entry.items() if k not in ("why", "title", "confidence")}
-                )
+                columns[name] = column_from_dict(own)
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
+        reasons = {name: str(entry["why"]) for name, entry in entries.items() if "why" in entry}
+        titles = {name: str(entry["title"]) for name, entry in entries.items() if "title" in entry}
+        confidence = {name: float(entry["confidence"]) for name, entry in entries.items() if "confidence" in entry}
         skips = read_skips(state["skips"]) if "skips" in state else None
         rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
         found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules, confidence=confidence)
