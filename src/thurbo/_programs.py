@@ -204,7 +204,6 @@ def _read(path: Path) -> tuple[bytes, list[tuple[tuple[int, ...], str]]] | None:
 
 
 def _write(path: Path, module: bytes, outputs: list[tuple[tuple[int, ...], str]]) -> None:
-    """Write a file at once, or not at all."""
     part = path.with_name(f"{path.name}.{os.getpid()}.npz")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

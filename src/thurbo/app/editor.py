@@ -121,7 +121,6 @@ class Editor:
         return {"said": f"Saved to {self.output}", **self._state(())}
 
     def _after(self, change: Callable[[Mapping[str, Any]], str], asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a change made different."""
         if type(asked.get("version")) is not int or asked["version"] != self._version:
             raise ThurboError("the schema was changed in another window; reload the page")
         before = {name: record for name, (_, record) in self._known.items()}
@@ -274,7 +273,6 @@ class Editor:
         return [dict(record) for record in found]
 
     def _record(self, name: str, column: Column, out: Any, why: str, skip: Any) -> dict[str, Any]:
-        """One question as the page shows it."""
         problem = ""
         try:
             bars = self._counted(name, column)
@@ -363,7 +361,6 @@ def _counted(names: Sequence[str]) -> str:
 
 
 def _places(places: Any, most: int) -> list[int]:
-    """Positions of answers, each at most once."""
     if not isinstance(places, list) or not all(type(place) is int and 0 <= place < most for place in places):
         raise ThurboError("the answers are not those of the question; reload the page")
     return list(dict.fromkeys(places))

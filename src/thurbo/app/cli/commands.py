@@ -163,7 +163,6 @@ def _beside(output: Path) -> Path:
 
 
 def _summary(model: Any, frame: Any, output: Path) -> list[str]:
-    """What was fitted to what, line by line."""
     from thurbo.app.report.wording import time_words
     from thurbo.table.io.frames import as_table
 

@@ -223,7 +223,6 @@ class LinearRegion(Region):
         return separation.log_mean(draws) + density
 
     def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        """Standard error of `log_mass`, in nats."""
         return separation.log_mean_error(self._separated(mean, deviation)[0])
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
@@ -242,7 +241,6 @@ class LinearRegion(Region):
         return LinearRegion(self.lines.release(slots), self.box.release(self.lines.gather(slots, False)))
 
     def stretch(self, by: Array) -> LinearRegion:
-        """The region of x · by, for a positive number: what a temperature does to bounds."""
         scaled = {name: getattr(self.lines, name) * by for name in ("lower", "upper", "anchor")}
         return LinearRegion(replace(self.lines, **scaled), self.box.stretch(by))
 

@@ -103,7 +103,6 @@ class OrderRegion(GroupRegion):
         return Bounds(self.order.to_slots(lower, -jnp.inf), self.order.to_slots(upper, jnp.inf))
 
     def _intervals(self, items: Items) -> tuple[Items, Items]:
-        """Bounds of every item."""
         highest, lowest = self._ends(items)
         end = jnp.full_like(highest[:, :, :1], jnp.inf)
         below = jnp.concatenate([-end, highest[..., :-1]], axis=-1)

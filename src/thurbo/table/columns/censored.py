@@ -108,7 +108,6 @@ class Censored(MeasuredColumn):
         return replace(fitted, **{"lowest": None, "highest": None, **declared})
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end of each number in the user's units [row], infinite if open."""
         least, most = self.declared_range
         number, top = super()._ends(cells)
         is_number = (number == top) & np.isfinite(number)
@@ -210,7 +209,6 @@ class Bounded(MeasuredColumn):
         return tuple(column for column in columns if isinstance(column, str))
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Both ends in the user's units [row], infinite if open."""
         silent = np.full(len(cells), np.inf)
         # A cell under the name of an end is that end, unless it is given alone, as in a query.
         is_own = cells.name not in cells.parts

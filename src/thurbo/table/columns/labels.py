@@ -57,7 +57,6 @@ class LabelledColumn(Column):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Display name of each of `labels`, or else the label itself."""
         names = dict(self._names)
         return tuple(str(names.get(label, label)) for label in self.labels)
 

@@ -133,7 +133,6 @@ class MultiSelect(SpreadColumn):
         return replace(self, cell_format=form, options=in_order(found))
 
     def encode(self, cells: Cells) -> Block:
-        """Cells as one binary level for each option."""
         index = self.index(cells)
         if self.columns is not None and self.values is None:
             problem = "MultiSelect is not fitted: its options are not known"

@@ -131,7 +131,6 @@ class Ranking(UtilityColumn):
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
-        """Cells with predicted items inserted; `utility` is that of the given entries."""
         return self._written(extended_orders(self.labels, entries, utility, row, site, values))
 
     def _written(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -155,7 +154,6 @@ class Ranking(UtilityColumn):
 
     @property
     def is_last(self) -> bool:
-        """Whether unranked items are below all ranked items."""
         return self.unranked == "last" or (self.unranked is None and self.places is not None)
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:

@@ -123,7 +123,6 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return (sites, tiers_of) if self._says(groups) else None
 
     def _says(self, groups: list[list[int]]) -> bool:
-        """Whether a task compares anything."""
         return len(groups) > 1
 
     def _orders(self, cells: Cells) -> list[list[Tiers]]:
@@ -135,11 +134,9 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return rows
 
     def _from_parts(self, cells: Cells) -> list[list[Tiers]]:
-        """The tasks of every row, from several columns of the table."""
         return [[] for _ in range(len(cells))]
 
     def _read(self, value: Any) -> list[Tiers]:
-        """The tasks of one cell."""
         if isinstance(value, str):
             return [self._one(part) for part in value.split(";") if part.strip()]
         members = collection(value)
@@ -150,7 +147,6 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return [self._one(member) for member in members]
 
     def _one(self, value: Any) -> Tiers:
-        """One task as tiers, best first."""
         tiers = value.tiers if isinstance(value, OrderStatement) else collection(value)
         if isinstance(value, str):
             tiers = parse_order(value).tiers

@@ -221,7 +221,6 @@ def _tags(parts: Mapping[str, _Question]) -> dict[str, str]:
 
 
 def _equal(names: Mapping[str, str]) -> Iterator[list[str]]:
-    """Columns with the same name."""
     groups = defaultdict[str, list[str]](list)
     for name, text in names.items():
         groups[text.casefold()].append(name)

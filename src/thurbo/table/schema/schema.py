@@ -135,7 +135,6 @@ class Schema(Mapping[str, Column]):
         return hash(tuple(self._columns.items()))
 
     def __or__(self, other: Mapping[str, Column]) -> Schema:
-        """A copy with some columns added or replaced."""
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
         sure = {name: each for name, each in self._confidence.items() if name not in other}

@@ -250,7 +250,6 @@ class OrderForm(ChoiceForm):
 
 
 def _floored(scores: ByRival) -> ByRival:
-    """Log scores that are finite."""
     return {rival: np.maximum(each, np.log(form.LEAST_CHANCE)) for rival, each in scores.items()}
 
 
