@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import replace
+from functools import reduce
 from operator import or_
 from typing import Any, Literal, NamedTuple, cast
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state
+from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state, pytree
 from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
 from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
 
@@ -214,8 +214,7 @@ def clamp(params: Params, evidence: Evidence, region: Region | None = None) -> C
     return Clamp(seen, region, observed, evidence.present, whitener)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["buckets", "places", "shared", "lists"], meta_fields=[])
-@dataclass(frozen=True)
+@pytree("buckets", "places", "shared", "lists")
 class Buckets:
     """Evidence of a table's rows.
 

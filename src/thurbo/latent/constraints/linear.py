@@ -7,7 +7,7 @@ of those slots. Bounds given the others are exact (§4.2); the mass is by separa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -25,7 +25,6 @@ Members = Float[Array, "row member"]
 
 
 @pytree("matrix", "lower", "upper", "slots", "anchor", "colours")
-@dataclass(frozen=True)
 class Linear(Constraint):
     """Lines b ≤ A z ≤ c of every row, in the units of the observation: z = scale · x for a measured site.
 
@@ -118,7 +117,6 @@ class Linear(Constraint):
 
 
 @pytree("lines", "box")
-@dataclass(frozen=True)
 class LinearRegion(Region):
     """Ω(e) = {x : b ≤ A x ≤ c} ∩ boxes, over each row's members."""
 

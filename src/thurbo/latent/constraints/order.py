@@ -8,7 +8,7 @@ but given all others every slot still has an interval (§4.2), and its mass is o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import jax
@@ -30,7 +30,6 @@ CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale ha
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class Order(Groups):
     """Weak orders, §3.2: every member of tier j+1 lies above every member of tier j.
 
@@ -89,7 +88,6 @@ class Order(Groups):
 
 
 @pytree("order")
-@dataclass(frozen=True)
 class OrderRegion(GroupRegion):
     """Ω(e) of weak orders."""
 
@@ -274,7 +272,6 @@ class OrderRegion(GroupRegion):
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class OneOf(Groups):
     """The largest of each group is one of the items coded 1; 0 for the others, −1 takes no part; width = max |S|."""
 
@@ -285,7 +282,6 @@ class OneOf(Groups):
 
 
 @pytree("order")
-@dataclass(frozen=True)
 class OneOfRegion(GroupRegion):
     """Ω(e) = {x : max over S ≥ max over the rest} for every group."""
 

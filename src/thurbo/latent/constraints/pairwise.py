@@ -6,7 +6,7 @@ closed form: the difference of two normals is truncated, their sum is free. δ i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import jax
@@ -26,7 +26,6 @@ PROBIT_OF_LOGIT = float(np.pi / 8.0)  # a logistic function averaged over a norm
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class Pairwise(Groups):
     """Pairs of slots, `tier` [row, pair, 2]: the slot of tier 1 is above that of tier 0; (0, 0) is a tie.
 
@@ -62,7 +61,6 @@ class Pairwise(Groups):
 
 
 @pytree("order", "lower", "upper")
-@dataclass(frozen=True)
 class PairwiseRegion(GroupRegion):
     """Ω(e) of pairs: lower ≤ x_first − x_second ≤ upper, [row, pair]."""
 

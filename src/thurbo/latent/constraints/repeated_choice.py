@@ -11,7 +11,6 @@ Gibbs sampling of x given a ranking does not exist. Items that a row does not ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import jax
@@ -32,7 +31,6 @@ NO_CHAIN = (
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class RepeatedChoice(Groups):
     """Rankings without ties above the lowest tier, as choices from the best item down.
 
@@ -100,7 +98,6 @@ class _Choices(NamedTuple):
 
 
 @pytree("order", "after", "log_precision")
-@dataclass(frozen=True)
 class RepeatedChoiceRegion(GroupRegion):
     """Rankings as choices one after another, under the current effects of earlier choices."""
 
