@@ -88,11 +88,8 @@ class ItemQueries(Queries):
         """The mean over members of what they answer about a column, given each row; without rows, one answer."""
         model = self.model_
         read = [None] * len(model.members) if rows is None else [each.evidence for each in model.encoded(rows)]
-        how = model.how("auto")
-        found = [
-            answer(each.params, each.schema, name, *more, own, how)
-            for each, own in zip(model.members, read, strict=True)
-        ]
+        how, pairs = model.how("auto"), zip(model.members, read, strict=True)
+        found = [answer(each.params, each.schema, name, *more, own, how) for each, own in pairs]
         return np.tensordot(model.weights_of(name), np.stack(found), axes=1)
 
     def _rank_profiles(self, rows: Rows, name: str, items: Any, top: int) -> Any:

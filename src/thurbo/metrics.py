@@ -110,9 +110,8 @@ def err(relevance: Any, scores: Any, max_relevance: float, k: int | None = None,
     """
     _check_k(k)
     if not np.isfinite(max_relevance) or max_relevance < 0:
-        raise ThurboError(
-            f"max_relevance={max_relevance} is not valid; give the highest relevance, such as 4 for 0 to 4"
-        )
+        problem = f"max_relevance={max_relevance} is not valid"
+        raise ThurboError(f"{problem}; give the highest relevance, such as 4 for 0 to 4")
 
     def figure(worth: FloatArray, score: FloatArray) -> float:
         order = np.argsort(-score, kind="stable")

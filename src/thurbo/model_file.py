@@ -242,9 +242,7 @@ def _effects(state: dict[str, Any], anchors: dict[str, Anchor], schema: Schema) 
         n_bands = len(column.labels) if column.is_one_label or name in anchors else len(column.effect_edges) + 1
         shape = anchors[name].shares.shape if name in anchors else (1, n_bands)
         for site, effects in own.items():
-            read = [
-                Effect(Source(str(each[0]), int(each[1]), *map(float, each[2:5])), tuple(each[5])) for each in effects
-            ]
+            read = [Effect(Source(str(e[0]), int(e[1]), *map(float, e[2:5])), tuple(e[5])) for e in effects]
             numbers = np.asarray([[*each.source[2:], *each.tilt] for each in read], np.float64)
             if not 0 <= int(site) < shape[0] or numbers.shape[1:] != (3 + shape[1],) or not np.isfinite(numbers).all():
                 raise ValueError(f"the direct effects on {name!r} do not fit its labels")

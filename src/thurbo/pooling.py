@@ -131,9 +131,8 @@ def _checked(
         raise ThurboError(f"level={level} is not between 0 and 1; give for example 0.95")
     complete = np.inf if n is None else float(n) - n_parameters
     if not complete > 0:
-        raise ThurboError(
-            f"n={n} is not larger than n_parameters={n_parameters}; give the number of rows of the analysis"
-        )
+        problem = f"n={n} is not larger than n_parameters={n_parameters}"
+        raise ThurboError(f"{problem}; give the number of rows of the analysis")
     return value, variance, complete
 
 

@@ -187,9 +187,8 @@ class Editor:
         schema = self.schema
         if other.answers:
             declared = dict(schema[names[0]].declared_missing)
-            schema = schema.with_missing(
-                names, {code: declared[code] for code in declared if code not in other.answers}
-            )
+            kept = {code: text for code, text in declared.items() if code not in other.answers}
+            schema = schema.with_missing(names, kept)
         self._do(schema.with_type(names, other.kind, table=self.table))
         return f"{_counted(names)}: {other.words.lower()}."
 
@@ -256,11 +255,7 @@ class Editor:
                 record = self._record(name, column, out.get(name), why.get(name, ""), skipped.get(name))
                 self._known[name] = key, {**record, "brief": brief[name]}
             found.append(self._known[name][1])
-            fitted[name] = (
-                column.kind,
-                column.has_order,
-                *map(str, self._bars[name].answers + self._bars[name].missing),
-            )
+            fitted[name] = column.kind, column.has_order, *map(str, bars[name].answers + bars[name].missing)
         alike: dict[Any, list[str]] = {}
         near = grids(schema, schema.titles)
         for name, column in schema.items():
@@ -315,10 +310,8 @@ class Editor:
         record: dict[str, Any] = {"n": int((~silent).sum()), "n_silent": int(silent.sum())}
         whole = self.table.cells(name) if name in self.table else cells
         kinds = column.missing_kinds(whole)
-        codes = [code for code, _ in column.declared_missing]
-        record["missing"] = [
-            {"text": _word(code, text), "n": kinds.get(text, 0)} for code, text in column.declared_missing
-        ]
+        codes, declared = [code for code, _ in column.declared_missing], column.declared_missing
+        record["missing"] = [{"text": _word(code, text), "n": kinds.get(text, 0)} for code, text in declared]
         record["n_empty"] = max(int(silent.sum()) - sum(each["n"] for each in record["missing"]), 0)
         if answers.parts and not answers.exclusive:
             counts = [int(np.nansum(part.values == 1)) for part in answers.parts]

@@ -128,10 +128,8 @@ def _run(arguments: list[str] | None) -> int:
             _fail(_usage_sentence(error, sys.argv[1:] if arguments is None else arguments))
         if os.environ.get("THURBO_TRACEBACK"):
             raise
-        _fail(
-            f"unexpected {type(error).__name__}: {error} (an internal error; THURBO_TRACEBACK=1 shows the traceback)",
-            status=1,
-        )
+        internal = "an internal error; THURBO_TRACEBACK=1 shows the traceback"
+        _fail(f"unexpected {type(error).__name__}: {error} ({internal})", status=1)
     if status == 130:  # typer converts an interrupt to this status
         _fail("interrupted", status)
     return status if isinstance(status, int) else 0

@@ -258,14 +258,8 @@ def _of_one(schema: Schema, source: Table) -> list[ThurboError]:
 
 
 MOST_SHOWN = 50  # problems to print with the details
-_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS, _MOST_RULES = (
-    10,
-    7,
-    6,
-    4,
-    3,
-    4,
-)  # lines of each part
+_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS = 10, 7, 6  # lines of each part
+_MOST_CODES, _MOST_SKIPS, _MOST_RULES = 4, 3, 4
 
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:

@@ -311,9 +311,8 @@ class Levels(BoxConstraint):
         ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
         lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
         real = lower < jnp.inf  # beyond a site's last level both ends are +∞
-        table = truncnorm.log_mass(
-            means[:, :, None], jnp.where(real, lower, -jnp.inf)[None], jnp.where(real, upper, jnp.inf)[None]
-        )
+        lower, upper = jnp.where(real, lower, -jnp.inf), jnp.where(real, upper, jnp.inf)
+        table = truncnorm.log_mass(means[:, :, None], lower[None], upper[None])
         level = jnp.arange(lower.shape[1]).astype(self.code.dtype)
         answered = (self.code[:, :, None] == level[None, None, :]).astype(table.dtype)
         # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.

@@ -114,9 +114,8 @@ class RepeatedChoiceRegion(GroupRegion):
         number = np.arange(n - 1).astype(order.tier.dtype)[None, None, :]
         at = (order.tier.max(axis=-1)[:, :, None] - number)[..., None]  # tier of the choice
         is_choice = order.informative[:, :, None] & (at[..., 0] > 0)
-        chosen, left, earlier = (
-            part & is_choice[..., None] & compared for compared in (tier == at, tier <= at, tier > at)
-        )
+        part = part & is_choice[..., None]
+        chosen, left, earlier = (part & compared for compared in (tier == at, tier <= at, tier > at))
         shape = "okl" if self.after.ndim == 3 else "rokl"
         before = earlier.astype(self.after.dtype)
         added = jnp.einsum(f"ropl,{shape}->ropk", before, self.after, precision="highest") / NOISE_SCALE

@@ -169,14 +169,8 @@ def seek_mode(
     dtype = params.weights.dtype
     key_start, key_run = jax.random.split(key)
     h = jax.random.bernoulli(key_start, 0.5, (n_rows, params.n_hidden)).astype(dtype)
-    temperatures = jnp.concatenate(
-        [
-            cooling(hottest, 1.0, n_cooling, dtype),
-            cooling(1.0, coldest, n_freezing, dtype),
-            jnp.full(n_collected, coldest, dtype),
-        ]
-    )
-
+    falling = cooling(hottest, 1.0, n_cooling, dtype), cooling(1.0, coldest, n_freezing, dtype)
+    temperatures = jnp.concatenate([*falling, jnp.full(n_collected, coldest, dtype)])
     region = None if evidence is None else evidence.region(evidence.seen(params).gauge)
 
     def one(carry: tuple, item: tuple) -> tuple[tuple, None]:

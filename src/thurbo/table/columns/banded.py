@@ -91,9 +91,8 @@ class Banded(SpreadChoice, MeasuredColumn):
         ends = dict(self._pairs)
         for label in labels:
             if label not in ends:
-                remedy = (
-                    'give its ends with with_type(name, tb.Banded({"18-29": (18, 30), ...})), or choose another type'
-                )
+                banded = 'tb.Banded({"18-29": (18, 30), ...})'
+                remedy = f"give its ends with with_type(name, {banded}), or choose another type"
                 raise SchemaError(f"{show(label)} is not one of the bands", remedy=remedy)
         return replace(self, bands={label: ends[label] for label in labels}, **settings)
 

@@ -92,9 +92,7 @@ class MultiSelect(SpreadColumn):
             if self.columns is not None:
                 raise SchemaError("MultiSelect has both columns and mentions", remedy="give one of them")
         if self.options is not None or self.columns is not None:
-            one = (
-                isinstance(self.labels, tuple) and len(self.labels) == 1
-            )  # labels are two or more; one option is allowed
+            one = isinstance(self.labels, tuple) and len(self.labels) == 1  # labels are two or more; options may be one
             labels = (*self.labels, f"not {self.labels[0]}") if one else self.labels
             check_labels(labels, "options", "option", "MultiSelect")
 

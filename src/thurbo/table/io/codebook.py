@@ -358,9 +358,8 @@ def _check_header(path: str) -> None:
     if layout not in (2, 3) or most is None:
         raise ThurboError(f'cannot read "{path}": its header is damaged; copy it again')
     if width > 0 and rows > 0 and rows * width > most * os.path.getsize(path):
-        raise ThurboError(
-            f'cannot read "{path}": its header states {rows:,} rows, but the file is too short; copy it again'
-        )
+        problem = f"its header states {rows:,} rows, but the file is too short"
+        raise ThurboError(f'cannot read "{path}": {problem}; copy it again')
 
 
 def _book(meta: Any) -> Codebook:

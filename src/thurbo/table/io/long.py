@@ -92,9 +92,8 @@ def _of_people(
     if people is not None and row is not None:
         data |= joined(people, row, owners)
     if name in data:
-        raise SchemaError(
-            "two columns have this name", column=name, remedy="give the new column another name with name="
-        )
+        remedy = "give the new column another name with name="
+        raise SchemaError("two columns have this name", column=name, remedy=remedy)
     if cells is not None:
         data[name] = cells
     made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)

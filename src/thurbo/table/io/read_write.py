@@ -106,9 +106,8 @@ def need(*packages: str) -> None:
     """Raise an error with the install command if a package for reading and writing files is not installed."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise ThurboError(
-                f"reading and writing files needs {package}, which is not installed; run pip install 'thurbo[files]'"
-            )
+            problem = f"reading and writing files needs {package}, which is not installed"
+            raise ThurboError(f"{problem}; run pip install 'thurbo[files]'")
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -331,9 +330,8 @@ def _replaced_in_arrow(native: Any, old: Table, parts: list[Part], new: Table) -
                 table = table.set_column(at, table.field(at), kept)
         if len(parts) > 1:
             rows = np.arange(1, old.n_rows + 1)
-            table = table.add_column(0, ".id", pa.array(rows)).add_column(
-                0, ".imp", pa.array(np.full_like(rows, number))
-            )
+            table = table.add_column(0, ".id", pa.array(rows))
+            table = table.add_column(0, ".imp", pa.array(np.full_like(rows, number)))
         tables.append(table.replace_schema_metadata(native.schema.metadata))
     if len(parts) > 1:
         return pa.concat_tables(tables, promote_options="permissive")

@@ -140,10 +140,8 @@ def without_stem(labels: Sequence[str]) -> tuple[str, ...]:
 
 def _texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
     """The text of each column to shorten: its name if people can read it, and otherwise the title."""
-    flat, groups = (
-        {name: _without_number(name, titles.get(name, "")) for name in names},
-        defaultdict[str, list[str]](list),
-    )
+    flat = {name: _without_number(name, titles.get(name, "")) for name in names}
+    groups = defaultdict[str, list[str]](list)
     for name in names:
         groups[flat[name] or name].append(name)
     found = dict[str, str]()

@@ -273,10 +273,8 @@ class Schema(Mapping[str, Column]):
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
             schema = cls(columns, reasons=reasons, skips=find_skips(columns, source, rules), **own)
             return schema._with(columns, "found", determined=rules or None)
-        others = {
-            name: Ignore("a second row identifier") if column.role == "id" else column
-            for name, column in found.columns.items()
-        }
+        second = [name for name, column in found.columns.items() if column.role == "id"]
+        others = found.columns | dict.fromkeys(second, Ignore("a second row identifier"))
         reasons[source.owner] = "the row identifier of the long table"
         columns = {source.owner: Id(), **others, **lists}
         return cls(columns, reasons=reasons, titles=found.titles, confidence=found.confidence)
@@ -540,11 +538,8 @@ class Schema(Mapping[str, Column]):
         columns = {}
         for name, column in self._columns.items():
             sure = self._confidence.get(name)
-            notes = {
-                "title": self._titles.get(name),
-                "confidence": sure and round(sure, 2),
-                "why": self._reasons.get(name),
-            }
+            notes = {"title": self._titles.get(name), "confidence": sure and round(sure, 2)}
+            notes["why"] = self._reasons.get(name)
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         state: dict[str, Any] = {}
         if self._skips is not None:
@@ -717,11 +712,8 @@ class Schema(Mapping[str, Column]):
         ('news: TV', 'news: radio', 'age')
         """
         source = None if table is None else as_table(table)
-        members = (
-            [columns]
-            if isinstance(columns, str)
-            else list(columns.values() if isinstance(columns, Mapping) else columns)
-        )
+        given = columns.values() if isinstance(columns, Mapping) else columns
+        members = [columns] if isinstance(columns, str) else list(given)
         for member in members:
             if self[member].source_columns(member) not in ((), (member,)):
                 problem = "it is a question of several columns"

@@ -226,10 +226,8 @@ class NumberForm(form.Form):
             ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
             chances[rival] = np.exp(form.log_between(*ends))[which]
         # The Jacobian is that of intervals which were widened for single precision.
-        scores = {
-            rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + block.log_jacobian[rows]
-            for rival, each in chances.items()
-        }
+        log_unit = block.log_jacobian[rows]
+        scores = {rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + log_unit for rival, each in chances.items()}
         about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
         return Tested.of(about, self.column, "interval", row, weight, score=scores)
 
