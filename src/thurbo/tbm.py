@@ -397,10 +397,7 @@ class TBM(ItemQueries, BaseEstimator):
         """Settings, weight and held-out log-likelihood of each member, the leading one first; empty for one member."""
         if self.model_.is_single:
             return []
-        return [
-            {**each.settings._asdict(), "weight": each.weight, "held_out": each.held_out}
-            for each in self.model_.members
-        ]
+        return [{**m.settings._asdict(), "weight": m.weight, "held_out": m.held_out} for m in self.model_.members]
 
     def _finished(self) -> Self:
         """This model; raises KeyboardInterrupt if its fit was interrupted, so that work that needs it ends too."""

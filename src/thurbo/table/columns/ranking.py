@@ -196,9 +196,8 @@ class Ranking(UtilityColumn):
             bad = one_of | ((tier > 0).sum(axis=1) > np.maximum(tier.max(axis=1), 0))
             bad[[line.row for line in linear]] = True
             if bad.any():
-                problem = (
-                    "the cell does not say which item was chosen first, second, ...: items above the last are tied"
-                )
+                problem = "the cell does not say which item was chosen first, second, ..."
+                problem += ": items above the last are tied"
                 remedy = "give an order without ties, or use Ranking(context=False)"
                 raise cells.error(int(bad.argmax()), problem, remedy)
             return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)
