@@ -145,8 +145,7 @@ class MaskedCellScorer:
         """Mean log score in nats of the cells it hides in X, by the fitted estimator; rows may have weights."""
         model, X = _model(estimator, X)
         settings = {"hide": self.hide, "random_state": self.random_state, "logistic": False}
-        found = model.evaluate(X, **settings, sample_weight=sample_weight)
-        value = found.overall["log_score"]
+        value = model.evaluate(X, **settings, sample_weight=sample_weight).overall["log_score"]
         if value is None:
             raise ThurboError("no cell of X has one answer to be scored; give rows with exact or complete answers")
         return float(value)

@@ -308,8 +308,7 @@ class Editor:
         answers = fitted.form.answers(name, fitted.encode(cells))
         silent = unanswered(self.schema, self.table, name)
         record: dict[str, Any] = {"n": int((~silent).sum()), "n_silent": int(silent.sum())}
-        whole = self.table.cells(name) if name in self.table else cells
-        kinds = column.missing_kinds(whole)
+        kinds = column.missing_kinds(self.table.cells(name) if name in self.table else cells)
         codes, declared = [code for code, _ in column.declared_missing], column.declared_missing
         record["missing"] = [{"text": _word(code, text), "n": kinds.get(text, 0)} for code, text in declared]
         record["n_empty"] = max(int(silent.sum()) - sum(each["n"] for each in record["missing"]), 0)

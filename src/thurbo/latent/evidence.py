@@ -153,8 +153,7 @@ class Evidence(NamedTuple):
 
     def drop(self, slots: RowsMask) -> Evidence:
         """Remove these slots from each row's model: masked cells with "exclude"."""
-        present = ~slots if self.present is None else self.present & ~slots
-        return self.release(slots)._replace(present=present)
+        return self.release(slots)._replace(present=~slots if self.present is None else self.present & ~slots)
 
     def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
         """The evidence without these cells, for either value of `unobserved`."""
@@ -342,8 +341,7 @@ class Buckets:
                 size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
                 size = max(size, rows or 0) if bucket.sites_shared else size
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
-                own = (leaf[place[index]] for leaf in rowwise)
-                chunk = function(bucket.rows(index), *own)
+                chunk = function(bucket.rows(index), *(leaf[place[index]] for leaf in rowwise))
                 parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
                 places.append(place[begin : begin + count])
         if len(self.buckets) == 1:

@@ -454,8 +454,7 @@ def sample(
 
     items = tables.items_named(fitted.schema_, item_list)
     drawn = fitted.sample(n, given=given, method=method.value, random_state=seed, items=items)
-    found = results.sampled(fitted.schema_, drawn, items)
-    tables.write(found, output, run, results.ordinary(fitted.schema_))
+    tables.write(results.sampled(fitted.schema_, drawn, items), output, run, results.ordinary(fitted.schema_))
     if not run.quiet:
         say(f"{counted(n, 'row')} written to {output}")
 

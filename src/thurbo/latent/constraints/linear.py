@@ -283,8 +283,7 @@ def _system(value: Any) -> System:
         return System(np.zeros((0, 1)), np.zeros(0), np.zeros(0))
     A, b, c = value
     A = np.asarray(A.todense() if hasattr(A, "todense") else A, np.float64)
-    ends = [np.broadcast_to(np.asarray(end, np.float64), A.shape[:1]) for end in (b, c)]
-    return System(A, *ends)
+    return System(A, *[np.broadcast_to(np.asarray(end, np.float64), A.shape[:1]) for end in (b, c)])
 
 
 def _padded(n: int) -> int:

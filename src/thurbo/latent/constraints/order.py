@@ -330,8 +330,7 @@ class OneOfRegion(GroupRegion):
         informative = order.informative[:, :, None]
         first = jnp.asarray(np.arange(items.shape[-1]) == 0)[None, None, :]
         part, chosen = jnp.where(informative, order.tier >= 0, first), jnp.where(informative, order.tier == 1, first)
-        value = orders.log_mass_of_largest(items, spread, part, chosen)
-        return jnp.where(order.informative, value, 0.0).sum(axis=-1)
+        return jnp.where(order.informative, orders.log_mass_of_largest(items, spread, part, chosen), 0.0).sum(axis=-1)
 
     def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
         """max over the candidates ≥ max over the rest, for each group that says anything."""

@@ -94,8 +94,7 @@ class PairwiseRegion(GroupRegion):
         inside = jnp.minimum(1e-2, 0.25 * width)
         gap = jnp.clip(first - second, self.lower + inside, self.upper - inside)
         middle = 0.5 * (first + second)
-        moved = self._both(middle + 0.5 * gap, middle - 0.5 * gap, 0.0)
-        return jnp.where(self.held, moved, mean)
+        return jnp.where(self.held, self._both(middle + 0.5 * gap, middle - 0.5 * gap, 0.0), mean)
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
         """Exact: the difference is a truncated normal of variance 2, and the sum is independent of it."""
@@ -103,8 +102,7 @@ class PairwiseRegion(GroupRegion):
         first, second = self._two(mean)
         gap = ROOT_2 * truncnorm.sample(key_gap, (first - second) / ROOT_2, self.lower / ROOT_2, self.upper / ROOT_2)
         total = first + second + ROOT_2 * jax.random.normal(key_sum, gap.shape, gap.dtype)
-        drawn = self._both(0.5 * (total + gap), 0.5 * (total - gap), 0.0)
-        return jnp.where(self.held, drawn, x)
+        return jnp.where(self.held, self._both(0.5 * (total + gap), 0.5 * (total - gap), 0.0), x)
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """Σ over pairs of log P(lower ≤ x_first − x_second ≤ upper)."""

@@ -272,8 +272,7 @@ def up_and_down(
     coupled = path.region is not None and not path.region.draws_exactly
     settling = SETTLING if coupled or not path.sums_hidden else 1
     top, down = settling + n_temperatures, settling + n_temperatures + n_rounds
-    one = path.start()
-    chains = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n_chains, *leaf.shape)), one)
+    chains = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n_chains, *leaf.shape)), path.start())
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(n_chains))
     key_resample = jax.random.fold_in(key, n_chains)
     nodes = jnp.linspace(0.0, 1.0, KNOTS + 1, dtype=dtype)

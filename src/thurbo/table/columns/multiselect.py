@@ -181,8 +181,7 @@ class MultiSelect(SpreadColumn):
         if self.blank == "unticked":
             # The only option of a question: a blank cell cannot be told from "not asked", and blank="unticked" says no.
             answered = (code == 1).any(axis=1, keepdims=True) | (len(self.labels) == 1)
-            asked = answered & ~absent & ~refused
-            code[(code < 0) & asked] = 0
+            code[(code < 0) & answered & ~absent & ~refused] = 0
         code[refused] = -1
         return code
 

@@ -87,8 +87,7 @@ class Ordinal(SpreadChoice, LevelColumn):
     def unknown(self, label: Any) -> Refused:
         why = super().unknown(label)
         if isinstance(label, str) and label not in self.labels and label in map(str, self.labels):
-            problem = f"{why.problem}: it is text and the levels are numbers"
-            return Refused(problem, "convert the column to numbers")
+            return Refused(f"{why.problem}: it is text and the levels are numbers", "convert the column to numbers")
         return why
 
     def by_utilities(self) -> Column:

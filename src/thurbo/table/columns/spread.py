@@ -239,5 +239,4 @@ class SpreadChoice(SpreadColumn):
             return super().gaps(name, given, kinds, answered)
         n_rows = len(answered)
         empty = Cells(name, np.full(n_rows, None, object), np.ones(n_rows, bool), next(iter(given.values())).rows)
-        own = self.fillable(replace(empty, parts=dict(given)), kinds) & ~answered
-        return dict.fromkeys(given, own)
+        return dict.fromkeys(given, self.fillable(replace(empty, parts=dict(given)), kinds) & ~answered)

@@ -247,8 +247,7 @@ class Pairs(TaskColumn):
         return Tasks(2, self.noise, is_paired=True, has_ties=bool(self.ties))
 
     def _says(self, groups: list[list[int]]) -> bool:
-        whole = sum(map(len, groups)) == 2
-        return whole and (len(groups) == 2 or bool(self.ties))
+        return sum(map(len, groups)) == 2 and (len(groups) == 2 or bool(self.ties))
 
     def _one(self, value: Any) -> Tiers:
         tiers = super()._one(value)

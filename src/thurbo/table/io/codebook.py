@@ -377,8 +377,7 @@ def _book(meta: Any) -> Codebook:
             format=str(meta.original_variable_types.get(name) or ""),
             width=meta.variable_display_width.get(name),
         )
-    remarks = tuple(str(note) for note in meta.notes or ())
-    return Codebook(notes, _sets(meta), str(meta.file_label or ""), remarks)
+    return Codebook(notes, _sets(meta), str(meta.file_label or ""), tuple(str(note) for note in meta.notes or ()))
 
 
 def _sets(meta: Any) -> tuple[ColumnGroup, ...]:

@@ -575,8 +575,7 @@ class _Reader:
                 remedy = f'write the number of voters and the order, "3{sign} 1,2"'
                 self.refuse(number, f"{show(line)} is not an order", remedy)
             counts.append(self._whole(number, count, "number of voters"))
-            tiers = self._order(number, order, names)
-            orders.append(tuple(tuple(items[each] for each in tier) for tier in tiers))
+            orders.append(tuple(tuple(items[each] for each in tier) for tier in self._order(number, order, names)))
         if not orders:
             self.refuse(lines[-1][0] if lines else 1, "there are no orders below the header", "copy the file again")
         there = {"voters": sum(counts), "different orders": len(orders)}

@@ -67,8 +67,7 @@ def read_frame(
     need("pandas", "pyreadstat" if suffix in STATISTICAL else "pyarrow")
     if suffix in SHEETS:
         need("python_calamine")
-        data = as_delimited(content(where), str(path), sheet)
-        frame, book = read_text(data, str(path), ",", "utf-8")
+        frame, book = read_text(as_delimited(content(where), str(path), sheet), str(path), ",", "utf-8")
     elif suffix in TEXT:
         separator = separator or ("\t" if suffix == ".tsv" else None)
         frame, book = read_text(content(where), str(path), separator, encoding)

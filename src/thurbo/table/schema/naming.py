@@ -80,8 +80,7 @@ def full_text(name: str, titles: Mapping[str, str]) -> str:
 
 def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = MOST) -> dict[str, str]:
     """A different name of at most `most` characters for each of these columns."""
-    texts = _texts(names, titles)
-    parts = _divided(texts)
+    parts = _divided(_texts(names, titles))
     tags, found = _tags(parts), dict[str, str]()
 
     def shown(name: str, is_item: bool) -> str:

@@ -199,8 +199,7 @@ def read_preferences(path: str | os.PathLike[str], per: Literal["order", "voter"
     titles = {"order": found.title}
     if per == "voter":
         return frames.any_frame({"order": np.repeat(cells, counts)}), Schema(columns, titles=titles)
-    data = {"order": cells, "weight": counts}
-    return frames.any_frame(data), Schema(columns | {"weight": Weight()}, titles=titles)
+    return frames.any_frame({"order": cells, "weight": counts}), Schema(columns | {"weight": Weight()}, titles=titles)
 
 
 def write_preferences(

@@ -295,8 +295,7 @@ def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
     """Mean position of each shown item, and the slope of the log-odds of a pair in their difference."""
     block = trial.block
     shown = ~trial.is_masked
-    place = form.standing(block)[:, 0]
-    usual = form.shifts(block, place, trial.weight * shown)
+    usual = form.shifts(block, form.standing(block)[:, 0], trial.weight * shown)
     kept = np.flatnonzero(shown)[: MOST_PAIRS // 4]
     better, worse = form.pairs_of(block.lists.row[kept], block.tier[kept, 0])
     gap = usual[block.lists.site[kept[better]]] - usual[block.lists.site[kept[worse]]]
