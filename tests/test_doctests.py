@@ -28,7 +28,6 @@ MODULES = (
     "thurbo.table.columns.tasks",
     "thurbo.table.columns.continuous",
     "thurbo.table.columns.ignore",
-    "thurbo.table.columns.inequality",
     "thurbo.table.columns.listed",
     "thurbo.table.columns.multiselect",
     "thurbo.table.columns.ordinal",

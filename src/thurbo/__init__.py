@@ -3,33 +3,26 @@
 Public names are loaded on first use (PEP 562), so that `import thurbo` loads neither JAX nor a dataframe library.
 """
 
+import ast
 import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0.dev0"
 
-# Public names, by the module that has them.
-_NAMES = {
-    "thurbo.tbm": "TBM",
-    "thurbo.imputer": "TBMImputer masked_cell_scorer",
-    "thurbo.cross_evaluation": "evaluate",
-    "thurbo.fit.settings": "Learning Prediction Likelihood Exact",
-    "thurbo.table.schema.schema": "Schema",
-    "thurbo.table.schema.routing": "Skip",
-    "thurbo.table.schema.survey": "read write read_preferences write_preferences",
-    "thurbo.table.io.long": "from_long from_pairs from_choices",
-    "thurbo.pooling": "pool stack",
-    "thurbo.table.columns": "Column Continuous Bounded Banded Censored Binary Ordinal Categorical MultiSelect Ranking "
-    "Ratings Pairs Choice BestWorst ListSettings Inequality Ignore Id Weight "
-    "between at_least at_most one_of top_set prefers",
-    "thurbo.errors": "ThurboError SchemaError InfeasibleEvidence NotTrusted "
-    "ConvergenceWarning NumericalWarning SchemaWarning",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+def _public() -> dict[str, str]:
+    """The module of each public name, as the stub file beside this one imports it for type checkers."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = [each for each in stub.body if isinstance(each, ast.ImportFrom) and str(each.module).startswith("thurbo")]
+    return {each.name: str(one.module) for one in imports for each in one.names}
+
+
+_HOME = _public()
 # Public submodules and their full names.
 _SUBMODULES = {
     "columns": "thurbo.table.columns",
@@ -47,53 +40,6 @@ _SUBMODULES = {
 }
 
 __all__ = ["__version__", *_HOME, *sorted(_SUBMODULES)]
-
-if TYPE_CHECKING:
-    from thurbo.cross_evaluation import evaluate
-    from thurbo.errors import (
-        ConvergenceWarning,
-        InfeasibleEvidence,
-        NotTrusted,
-        NumericalWarning,
-        SchemaError,
-        SchemaWarning,
-        ThurboError,
-    )
-    from thurbo.fit.settings import Exact, Learning, Likelihood, Prediction
-    from thurbo.imputer import TBMImputer, masked_cell_scorer
-    from thurbo.pooling import pool, stack
-    from thurbo.table.columns import (
-        Banded,
-        BestWorst,
-        Binary,
-        Bounded,
-        Categorical,
-        Censored,
-        Choice,
-        Column,
-        Continuous,
-        Id,
-        Ignore,
-        Inequality,
-        ListSettings,
-        MultiSelect,
-        Ordinal,
-        Pairs,
-        Ranking,
-        Ratings,
-        Weight,
-        at_least,
-        at_most,
-        between,
-        one_of,
-        prefers,
-        top_set,
-    )
-    from thurbo.table.io.long import from_choices, from_long, from_pairs
-    from thurbo.table.schema.routing import Skip
-    from thurbo.table.schema.schema import Schema
-    from thurbo.table.schema.survey import read, read_preferences, write, write_preferences
-    from thurbo.tbm import TBM
 
 
 @contextmanager

@@ -204,13 +204,10 @@ def _read(path: Path) -> tuple[bytes, list[tuple[tuple[int, ...], str]]] | None:
 
 
 def _write(path: Path, module: bytes, outputs: list[tuple[tuple[int, ...], str]]) -> None:
-    """Write a file at once, or not at all."""
     part = path.with_name(f"{path.name}.{os.getpid()}.npz")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        shapes: dict[str, Any] = {
-            f"shape{place}": np.array(shape, np.int64) for place, (shape, _) in enumerate(outputs)
-        }
+        shapes: dict[str, Any] = {f"shape{n}": np.array(shape, np.int64) for n, (shape, _) in enumerate(outputs)}
         digest, code = hashlib.sha256(module).hexdigest(), np.frombuffer(module, np.uint8)
         np.savez_compressed(part, module=code, digest=digest, dtypes=[dtype for _, dtype in outputs], **shapes)
         part.chmod(0o600)

@@ -46,7 +46,6 @@ class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> import thurbo as tb
     >>> X = np.array([[1.0, 2.0], [2.0, np.nan], [np.nan, 6.0], [4.0, 8.0]])
     >>> schema = {"x0": tb.Continuous(), "x1": tb.Continuous()}
     >>> full = tb.TBMImputer(schema, n_hidden=1, max_epochs=0, random_state=0).fit_transform(X)
@@ -146,8 +145,7 @@ class MaskedCellScorer:
         """Mean log score in nats of the cells it hides in X, by the fitted estimator; rows may have weights."""
         model, X = _model(estimator, X)
         settings = {"hide": self.hide, "random_state": self.random_state, "logistic": False}
-        found = model.evaluate(X, **settings, sample_weight=sample_weight)
-        value = found.overall["log_score"]
+        value = model.evaluate(X, **settings, sample_weight=sample_weight).overall["log_score"]
         if value is None:
             raise ThurboError("no cell of X has one answer to be scored; give rows with exact or complete answers")
         return float(value)
@@ -175,7 +173,6 @@ def masked_cell_scorer(hide: float = 0.2, random_state: Any = None) -> MaskedCel
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> scorer = tb.masked_cell_scorer(hide=0.1, random_state=0)
     """
     if random_state is None:

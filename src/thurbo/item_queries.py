@@ -58,7 +58,6 @@ class ItemQueries(Queries):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> orders = {"films": ["A > B > C", "B > A > C", "C > A > B", "A > C > B"]}
         >>> schema = {"films": tb.Ranking(["A", "B", "C"])}
         >>> films = tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(orders)
@@ -89,11 +88,8 @@ class ItemQueries(Queries):
         """The mean over members of what they answer about a column, given each row; without rows, one answer."""
         model = self.model_
         read = [None] * len(model.members) if rows is None else [each.evidence for each in model.encoded(rows)]
-        how = model.how("auto")
-        found = [
-            answer(each.params, each.schema, name, *more, own, how)
-            for each, own in zip(model.members, read, strict=True)
-        ]
+        how, pairs = model.how("auto"), zip(model.members, read, strict=True)
+        found = [answer(each.params, each.schema, name, *more, own, how) for each, own in pairs]
         return np.tensordot(model.weights_of(name), np.stack(found), axes=1)
 
     def _rank_profiles(self, rows: Rows, name: str, items: Any, top: int) -> Any:
@@ -179,7 +175,6 @@ class ItemQueries(Queries):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
         >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
         >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)
@@ -220,7 +215,6 @@ class ItemQueries(Queries):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tasks = {"who": [1, 1, 2, 2], "task": [1, 1, 1, 1], "price": [1, 2, 1, 2], "pick": [1, 0, 1, 0]}
         >>> table = tb.from_choices(tasks, row="who", task="task", chosen="pick", attributes=["price"])
         >>> model = tb.TBM(n_hidden=0, max_epochs=5, random_state=0).fit(table)

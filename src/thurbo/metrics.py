@@ -26,14 +26,7 @@ class ConfidenceInterval(NamedTuple):
     upper: float
 
 
-class _Lists(NamedTuple):
-    """Items of all users in flat arrays."""
-
-    user: IntArray  # [item]
-    relevance: FloatArray  # [item]
-    scores: FloatArray  # [item]
-    n_users: int
-    is_one: bool  # the input was one list, not one per user
+Items = tuple[FloatArray, FloatArray]  # of one user: relevance and scores
 
 
 def ndcg(
@@ -75,22 +68,18 @@ def ndcg(
     if gain not in ("exponential", "linear"):
         raise ThurboError(f'gain="{gain}" is not one of exponential, linear; use one of them')
     _check_k(k)
-    lists = _read(relevance, scores, groups)
-    _check_relevance(lists)
 
-    def figure(worth: FloatArray, score: FloatArray) -> FloatArray:
+    def figure(worth: FloatArray, score: FloatArray) -> float:
         gains = np.exp2(worth) - 1 if gain == "exponential" else worth
-        discount = 1 / np.log2(np.arange(worth.shape[1]) + 2.0)
-        discount[k:] = 0 if k is not None else discount[k:]
-        order = np.argsort(-score, axis=1, kind="stable")
-        run = _runs(np.take_along_axis(score, order, axis=1))
-        total = np.bincount(run.ravel(), np.broadcast_to(discount, run.shape).ravel())
-        shared = (total / np.bincount(run.ravel()))[run]  # tied items get the mean discount of their places
-        found = (np.take_along_axis(gains, order, axis=1) * shared).sum(axis=1)
-        best = (-np.sort(-gains, axis=1) * discount).sum(axis=1)
-        return np.divide(found, best, out=np.zeros(len(found)), where=best > 0)
+        discount = 1 / np.log2(np.arange(len(worth)) + 2.0)
+        discount[len(worth) if k is None else k :] = 0
+        order = np.argsort(-score, kind="stable")
+        run = _runs(score[order])
+        shared = (np.bincount(run, discount) / np.bincount(run))[run]  # tied items get the mean of their places
+        best = -np.sort(-gains) @ discount
+        return float(gains[order] @ shared / best) if best > 0 else 0.0
 
-    return _by_user(lists, figure)
+    return _by_user(figure, relevance, scores, groups)
 
 
 def err(relevance: Any, scores: Any, max_relevance: float, k: int | None = None, *, groups: Any = None) -> Any:
@@ -121,20 +110,16 @@ def err(relevance: Any, scores: Any, max_relevance: float, k: int | None = None,
     """
     _check_k(k)
     if not np.isfinite(max_relevance) or max_relevance < 0:
-        raise ThurboError(
-            f"max_relevance={max_relevance} is not valid; give the highest relevance, such as 4 for 0 to 4"
-        )
-    lists = _read(relevance, scores, groups)
-    _check_relevance(lists, max_relevance)
+        problem = f"max_relevance={max_relevance} is not valid"
+        raise ThurboError(f"{problem}; give the highest relevance, such as 4 for 0 to 4")
 
-    def figure(worth: FloatArray, score: FloatArray) -> FloatArray:
-        order = np.argsort(-score, axis=1, kind="stable")
-        p_continue = 1 - (np.exp2(np.take_along_axis(worth, order, axis=1)) - 1) / 2.0**max_relevance
-        reach = _reach(np.take_along_axis(score, order, axis=1), p_continue)  # [user, place + 1]
-        stop = (reach[:, :-1] - reach[:, 1:])[:, :k]
-        return (stop / np.arange(1, stop.shape[1] + 1)).sum(axis=1)
+    def figure(worth: FloatArray, score: FloatArray) -> float:
+        order = np.argsort(-score, kind="stable")
+        reach = _reach(score[order], 1 - (np.exp2(worth[order]) - 1) / 2.0**max_relevance)
+        stop = (reach[:-1] - reach[1:])[:k]
+        return float((stop / np.arange(1, len(stop) + 1)).sum())
 
-    return _by_user(lists, figure)
+    return _by_user(figure, relevance, scores, groups, max_relevance)
 
 
 def paired_bootstrap(
@@ -185,75 +170,81 @@ def paired_bootstrap(
 
 
 def _runs(score: FloatArray) -> IntArray:
-    """A unique number for each run of equal scores in sorted rows: [user, place]."""
-    starts = np.ones(score.shape, np.int64)
-    starts[:, 1:] = score[:, 1:] != score[:, :-1]
-    return np.cumsum(starts.ravel()).reshape(score.shape) - 1
+    """The number of the run of equal scores that each of sorted scores belongs to, [place]."""
+    return np.cumsum(np.concatenate([[0], score[1:] != score[:-1]]))
 
 
 def _reach(score: FloatArray, p_continue: FloatArray) -> FloatArray:
-    """P(a user reaches each place, and passes the last), averaged over the orders of ties: [user, place + 1]."""
-    n_users, n_items = score.shape
-    certain = np.cumprod(np.concatenate([np.ones((n_users, 1)), p_continue], axis=1), axis=1)
+    """P(a user reaches each place, and passes the last), averaged over the orders of ties: [place + 1]."""
+    certain = np.cumprod(np.concatenate([[1.0], p_continue]))
     reach = certain.copy()  # correct before and after every tie, whatever the order inside
-    run = _runs(score).ravel()
-    length = np.bincount(run)
-    first = np.concatenate([[0], np.cumsum(length)[:-1]])  # start of each run in the flat rows
-    for size in np.unique(length[length > 1]):
-        start = first[length == size]
-        user, place = start // n_items, start % n_items
-        steps = np.arange(size)
-        inside = _symmetric_means(p_continue[user[:, None], place[:, None] + steps])
-        reach[user[:, None], place[:, None] + steps] = certain[user, place][:, None] * inside[:, :-1]
+    length = np.bincount(_runs(score))
+    for end, size in zip(np.cumsum(length), length, strict=True):
+        if size > 1:
+            reach[end - size : end] = certain[end - size] * _symmetric_means(p_continue[end - size : end])[:-1]
     return reach
 
 
 def _symmetric_means(p_continue: FloatArray) -> FloatArray:
-    """E[product of j of the m numbers, drawn without replacement] for j = 0..m: [tie, m + 1].
+    """E[product of j of the m numbers, drawn without replacement] for j = 0..m: [m + 1].
 
     These are elementary symmetric polynomials divided by their number of terms. Adding the m-th number is a weighted
     mean with weights (m − j) / m and j / m, so there is no cancellation or overflow.
     """
-    n_ties, size = p_continue.shape
-    means = np.zeros((n_ties, size + 1))
-    means[:, 0] = 1
-    for m in range(1, size + 1):
+    means = np.concatenate([[1.0], np.zeros(len(p_continue))])
+    for m, p in enumerate(p_continue, 1):
         share = np.arange(1, m + 1) / m
-        means[:, 1 : m + 1] = (1 - share) * means[:, 1 : m + 1] + share * p_continue[:, [m - 1]] * means[:, :m]
+        means[1 : m + 1] = (1 - share) * means[1 : m + 1] + share * p * means[:m]
     return means
 
 
-def _by_user(lists: _Lists, figure: Callable[[FloatArray, FloatArray], FloatArray]) -> Any:
-    """The metric of every user, computed for users with the same number of items together; 0 without items."""
-    found = np.zeros(lists.n_users)
-    order = np.argsort(lists.user, kind="stable")
-    number = np.bincount(lists.user, minlength=lists.n_users)
-    first = np.concatenate([[0], np.cumsum(number)[:-1]])
-    for length in np.unique(number[number > 0]):
-        users = np.flatnonzero(number == length)
-        items = order[first[users][:, None] + np.arange(length)]
-        found[users] = figure(lists.relevance[items], lists.scores[items])
-    return float(found[0]) if lists.is_one else found
+def _by_user(
+    figure: Callable[[FloatArray, FloatArray], float], relevance: Any, scores: Any, groups: Any, most: float = np.inf
+) -> Any:
+    """The metric of every user, by the items with a relevance, of at most `most`; 0 without items."""
+    users, is_one = _read(relevance, scores, groups)
+    found = np.zeros(len(users))
+    for user, (worth, score) in enumerate(users):
+        judged = ~np.isnan(worth)
+        worth, score = worth[judged], score[judged]
+        bad = ~(np.isfinite(worth) & (worth >= 0) & (worth <= most))
+        if bad.any():
+            grades = "a number of 0 or more" if np.isinf(most) else f"a number from 0 to max_relevance={most:g}"
+            problem = f"user {user}: relevance {worth[bad.argmax()]:g} is not {grades}"
+            raise ThurboError(f"{problem}; subtract the lowest rating, so that the worst is 0")
+        if np.isnan(score).any():
+            problem = f"user {user}: the score of an item of relevance {worth[np.isnan(score).argmax()]:g} is NaN"
+            raise ThurboError(f"{problem}; give every judged item a score, such as -inf for the last place")
+        found[user] = figure(worth, score) if len(worth) else 0.0
+    return float(found[0]) if is_one else found
 
 
-def _read(relevance: Any, scores: Any, groups: Any) -> _Lists:
-    """All forms of input as flat lists of items."""
+def _read(relevance: Any, scores: Any, groups: Any) -> tuple[list[Items], bool]:
+    """The items of every user, and whether the input was one list, not one per user."""
     if groups is None and _is_ragged(relevance):
-        return _judged(_from_ragged(relevance, scores))
+        if len(relevance) != len(scores):
+            problem = f"relevance has {len(relevance)} lists and scores {len(scores)}"
+            raise ThurboError(f"{problem}; give one list per user in both")
+        worths = [_numbers(row, f"relevance of user {user}") for user, row in enumerate(relevance)]
+        given = [_numbers(row, f"scores of user {user}") for user, row in enumerate(scores)]
+        for user, (worth, score) in enumerate(zip(worths, given, strict=True)):
+            if worth.ndim != 1 or worth.shape != score.shape:
+                problem = f"user {user} has relevance of shape {worth.shape} and scores of shape {score.shape}"
+                raise ThurboError(f"{problem}; give one number per item in both")
+        return list(zip(worths, given, strict=True)), False
     worth, score = _numbers(relevance, "relevance"), _numbers(scores, "scores")
     if groups is not None:
         whose = np.asarray(groups)
         if not (whose.ndim == worth.ndim == score.ndim == 1 and len(whose) == len(worth) == len(score)):
             shapes = f"{worth.shape}, {score.shape} and {whose.shape}"
             raise ThurboError(f"relevance, scores and groups have shapes {shapes}; give three lists of the same length")
-        names, user = np.unique(whose, return_inverse=True)
-        return _judged(_Lists(user.astype(np.int64), worth, score, len(names), False))
+        order, (_, counts) = np.argsort(whose, kind="stable"), np.unique(whose, return_counts=True)
+        parts = (order[end - n : end] for end, n in zip(np.cumsum(counts), counts, strict=True))
+        return [(worth[own], score[own]) for own in parts], False
     if worth.shape != score.shape or worth.ndim not in (1, 2):
         problem = f"relevance and scores have shapes {worth.shape} and {score.shape}"
         raise ThurboError(f"{problem}; give one number per item in both, for one user or with one row per user")
-    n_users = 1 if worth.ndim == 1 else len(worth)
-    user = np.repeat(np.arange(n_users), worth.shape[-1])
-    return _judged(_Lists(user, worth.ravel(), score.ravel(), n_users, worth.ndim == 1))
+    return list(zip(np.atleast_2d(worth), np.atleast_2d(score), strict=True)), worth.ndim == 1
 
 
 def _is_ragged(values: Any) -> bool:
@@ -262,42 +253,6 @@ def _is_ragged(values: Any) -> bool:
         return False
     lengths = {len(row) if hasattr(row, "__len__") and not isinstance(row, str) else -1 for row in values}
     return len(lengths) > 1 and -1 not in lengths
-
-
-def _from_ragged(relevance: Any, scores: Any) -> _Lists:
-    if len(relevance) != len(scores):
-        problem = f"relevance has {len(relevance)} lists and scores {len(scores)}"
-        raise ThurboError(f"{problem}; give one list per user in both")
-    worths = [_numbers(row, f"relevance of user {user}") for user, row in enumerate(relevance)]
-    given = [_numbers(row, f"scores of user {user}") for user, row in enumerate(scores)]
-    for user, (worth, score) in enumerate(zip(worths, given, strict=True)):
-        if worth.ndim != 1 or worth.shape != score.shape:
-            problem = f"user {user} has relevance of shape {worth.shape} and scores of shape {score.shape}"
-            raise ThurboError(f"{problem}; give one number per item in both")
-    user_of = np.repeat(np.arange(len(worths)), [len(row) for row in worths])
-    return _Lists(user_of, np.concatenate(worths), np.concatenate(given), len(worths), False)
-
-
-def _judged(lists: _Lists) -> _Lists:
-    """The items with relevance; raises for one without a score."""
-    keep = ~np.isnan(lists.relevance)
-    unscored = keep & np.isnan(lists.scores)
-    if unscored.any():
-        item = int(unscored.argmax())
-        remedy = "give every judged item a score, such as -inf for the last place"
-        raise ThurboError(
-            f"user {lists.user[item]}: the score of an item of relevance {lists.relevance[item]:g} is NaN; {remedy}"
-        )
-    return lists._replace(user=lists.user[keep], relevance=lists.relevance[keep], scores=lists.scores[keep])
-
-
-def _check_relevance(lists: _Lists, most: float = np.inf) -> None:
-    bad = ~(np.isfinite(lists.relevance) & (lists.relevance >= 0) & (lists.relevance <= most))
-    if bad.any():
-        item = int(bad.argmax())
-        grades = "a number of 0 or more" if np.isinf(most) else f"a number from 0 to max_relevance={most:g}"
-        problem = f"user {lists.user[item]}: relevance {lists.relevance[item]:g} is not {grades}"
-        raise ThurboError(f"{problem}; subtract the lowest rating, so that the worst is 0")
 
 
 def _check_k(k: Any) -> None:

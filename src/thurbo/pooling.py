@@ -88,7 +88,6 @@ def pool(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> found = tb.pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
     >>> round(found.estimate, 3), round(found.standard_error, 3)
     (1.033, 0.273)
@@ -132,9 +131,8 @@ def _checked(
         raise ThurboError(f"level={level} is not between 0 and 1; give for example 0.95")
     complete = np.inf if n is None else float(n) - n_parameters
     if not complete > 0:
-        raise ThurboError(
-            f"n={n} is not larger than n_parameters={n_parameters}; give the number of rows of the analysis"
-        )
+        problem = f"n={n} is not larger than n_parameters={n_parameters}"
+        raise ThurboError(f"{problem}; give the number of rows of the analysis")
     return value, variance, complete
 
 
@@ -167,7 +165,6 @@ def stack(draws: Sequence[Any], incomplete: Any) -> Any:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> stacked = tb.stack([{"age": [30, 40]}, {"age": [30, 45]}], {"age": [30, None]})
     >>> stacked[".imp"].tolist(), stacked["age"].tolist()
     ([0, 0, 1, 1, 2, 2], [30.0, nan, 30.0, 40.0, 30.0, 45.0])

@@ -229,18 +229,8 @@ class Queries(TransformerMixin):
             A column of numbers or of ordered levels.
         level : float, default=0.9
             Probability of the interval.
-        given : dict, str or list of str, optional
-            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
-            in place of the cell of that column; the other cells of the row stay.
-        gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
-            half as many of the questions that everybody is asked as the median training row; a row with a few answers
-            typed in is not a respondent who skipped the rest.
-        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
-            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
-            "mean-field", whose error `check_method` measures.
+        given, method, gaps
+            As in `predict_proba`.
         items : list, optional
             For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
 
@@ -288,18 +278,8 @@ class Queries(TransformerMixin):
             Which value of the predicted distribution is returned: the most probable one, the median or the mean. "mean"
             is for numbers and for levels that are numbers; for other ordered levels it gives the median. "auto" is the
             most probable label, and the median of a number.
-        given : dict, str or list of str, optional
-            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
-            in place of the cell of that column; the other cells of the row stay.
-        gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
-            half as many of the questions that everybody is asked as the median training row; a row with a few answers
-            typed in is not a respondent who skipped the rest.
-        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
-            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
-            "mean-field", whose error `check_method` measures.
+        given, method, gaps
+            As in `predict_proba`.
         items : list or dict of lists, optional
             For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
             default the items that the row has rated, each predicted from the other cells. A cell of the result is
@@ -355,11 +335,6 @@ class Queries(TransformerMixin):
         statistic : {"auto", "mode", "median", "mean"}, default="auto"
             Which value of the predicted distribution is filled in, as in `predict`. "auto" is the most probable label,
             and the median of a number. Means are not rounded.
-        method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
-            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
-            "mean-field", whose error `check_method` measures.
         items : list or dict of lists, optional
             For lists (`Ratings`) and orders in one cell, items that are added in each row that lacks them;
             `{column: items}` if there are several lists. By default lists do not change.
@@ -371,10 +346,8 @@ class Queries(TransformerMixin):
             cells: `name_imputed` (true or false) and `name_probability`, the probability of the imputed label (of
             several options, of the least certain one; of an order, of its first item). For a number it is
             `name_margin`, half of the width of its 90 % interval. If a name is taken, "_2" is added.
-        gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
-            half as many of the questions that everybody is asked as the median training row; a row with a few answers
-            typed in is not a respondent who skipped the rest.
+        method, gaps
+            As in `predict_proba`.
 
         Returns
         -------
@@ -441,14 +414,8 @@ class Queries(TransformerMixin):
             joint distribution of the leading member: hidden units by enumeration or by Gibbs sampling, then the cells
             given the hidden units. "auto" is "exact" for a single member with few units and "gibbs" for one that was
             trained by likelihood, or if there are inequalities between columns; otherwise it is "sequential".
-        items : list or dict of lists, optional
+        items, fill, gaps
             As in `impute`.
-        fill : str or list of str, optional
-            As in `impute`.
-        gaps : {"auto", "informative", "ignorable"}, default="auto"
-            Whether empty cells are evidence, for models that use them (`missing`). "auto": in rows that answer at least
-            half as many of the questions that everybody is asked as the median training row; a row with a few answers
-            typed in is not a respondent who skipped the rest.
 
         Returns
         -------
@@ -539,8 +506,7 @@ class Queries(TransformerMixin):
         row : int
             Position of the row, from 0.
         given : dict, str or list of str, optional
-            Conditions on other columns, such as "age >= 45" or `{"age": tb.at_least(45)}`. In every row they are used
-            in place of the cell of that column; the other cells of the row stay.
+            As in `predict_proba`.
 
         Returns
         -------
@@ -666,10 +632,7 @@ class Queries(TransformerMixin):
         boosting : bool, default=False
             Whether to fit gradient boosting of each column, which takes more time.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
-            How to compute. "exact" sums over all states of the hidden units; "mean-field" is a fast approximation;
-            "gibbs" draws random samples and is slow. "auto" is `method_`: "exact" for up to 12 hidden units (a factor
-            counts as five), or 13 in a table of up to 40 sites if the model was not trained by prediction; otherwise
-            "mean-field", whose error `check_method` measures.
+            As in `predict_proba`.
         sample_weight : array-like of shape (n_rows,), optional
             Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
             In rows of weight 0 nothing is hidden.

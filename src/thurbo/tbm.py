@@ -252,7 +252,6 @@ class TBM(ItemQueries, BaseEstimator):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> model = tb.TBM(learning=tb.Prediction())
         >>> model.set_params(n_hidden=20, learning__masking="neighbours").learning.masking
         'neighbours'
@@ -304,7 +303,6 @@ class TBM(ItemQueries, BaseEstimator):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> table = {"a": [1, 0, None, 1], "b": ["x", "y", "x", None]}
         >>> schema = {"a": tb.Binary(), "b": tb.Categorical(["x", "y", "z"])}
         >>> model = tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(table, sample_weight=[1, 1, 2, 1])
@@ -399,10 +397,7 @@ class TBM(ItemQueries, BaseEstimator):
         """Settings, weight and held-out log-likelihood of each member, the leading one first; empty for one member."""
         if self.model_.is_single:
             return []
-        return [
-            {**each.settings._asdict(), "weight": each.weight, "held_out": each.held_out}
-            for each in self.model_.members
-        ]
+        return [{**m.settings._asdict(), "weight": m.weight, "held_out": m.held_out} for m in self.model_.members]
 
     @property
     def experts_(self) -> list[dict[str, Any]]:
@@ -538,7 +533,6 @@ class TBM(ItemQueries, BaseEstimator):
         Examples
         --------
         >>> import os, tempfile
-        >>> import thurbo as tb
         >>> model = tb.TBM({"a": tb.Binary()}, n_hidden=1, max_epochs=0, random_state=0).fit({"a": [0, 1, 1]})
         >>> path = os.path.join(tempfile.mkdtemp(), "m.thurbo")
         >>> model.save(path)

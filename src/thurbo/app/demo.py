@@ -85,8 +85,7 @@ def run(
             seed=seed,
         )
         _, summary["what_if"], respondent = beside.result()
-    page = write_atomically(output, report.render(summary))
-    return DemoResults(summary, respondent, page)
+    return DemoResults(summary, respondent, write_atomically(output, report.render(summary)))
 
 
 def mask(frame: Any, schema: Any, seed: int) -> Any:

@@ -121,7 +121,6 @@ class Editor:
         return {"said": f"Saved to {self.output}", **self._state(())}
 
     def _after(self, change: Callable[[Mapping[str, Any]], str], asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What a change made different."""
         if type(asked.get("version")) is not int or asked["version"] != self._version:
             raise ThurboError("the schema was changed in another window; reload the page")
         before = {name: record for name, (_, record) in self._known.items()}
@@ -188,9 +187,8 @@ class Editor:
         schema = self.schema
         if other.answers:
             declared = dict(schema[names[0]].declared_missing)
-            schema = schema.with_missing(
-                names, {code: declared[code] for code in declared if code not in other.answers}
-            )
+            kept = {code: text for code, text in declared.items() if code not in other.answers}
+            schema = schema.with_missing(names, kept)
         self._do(schema.with_type(names, other.kind, table=self.table))
         return f"{_counted(names)}: {other.words.lower()}."
 
@@ -257,11 +255,7 @@ class Editor:
                 record = self._record(name, column, out.get(name), why.get(name, ""), skipped.get(name))
                 self._known[name] = key, {**record, "brief": brief[name]}
             found.append(self._known[name][1])
-            fitted[name] = (
-                column.kind,
-                column.has_order,
-                *map(str, self._bars[name].answers + self._bars[name].missing),
-            )
+            fitted[name] = column.kind, column.has_order, *map(str, bars[name].answers + bars[name].missing)
         alike: dict[Any, list[str]] = {}
         near = grids(schema, schema.titles)
         for name, column in schema.items():
@@ -274,7 +268,6 @@ class Editor:
         return [dict(record) for record in found]
 
     def _record(self, name: str, column: Column, out: Any, why: str, skip: Any) -> dict[str, Any]:
-        """One question as the page shows it."""
         problem = ""
         try:
             bars = self._counted(name, column)
@@ -315,12 +308,9 @@ class Editor:
         answers = fitted.form.answers(name, fitted.encode(cells))
         silent = unanswered(self.schema, self.table, name)
         record: dict[str, Any] = {"n": int((~silent).sum()), "n_silent": int(silent.sum())}
-        whole = self.table.cells(name) if name in self.table else cells
-        kinds = column.missing_kinds(whole)
-        codes = [code for code, _ in column.declared_missing]
-        record["missing"] = [
-            {"text": _word(code, text), "n": kinds.get(text, 0)} for code, text in column.declared_missing
-        ]
+        kinds = column.missing_kinds(self.table.cells(name) if name in self.table else cells)
+        codes, declared = [code for code, _ in column.declared_missing], column.declared_missing
+        record["missing"] = [{"text": _word(code, text), "n": kinds.get(text, 0)} for code, text in declared]
         record["n_empty"] = max(int(silent.sum()) - sum(each["n"] for each in record["missing"]), 0)
         if answers.parts and not answers.exclusive:
             counts = [int(np.nansum(part.values == 1)) for part in answers.parts]
@@ -363,7 +353,6 @@ def _counted(names: Sequence[str]) -> str:
 
 
 def _places(places: Any, most: int) -> list[int]:
-    """Positions of answers, each at most once."""
     if not isinstance(places, list) or not all(type(place) is int and 0 <= place < most for place in places):
         raise ThurboError("the answers are not those of the question; reload the page")
     return list(dict.fromkeys(places))

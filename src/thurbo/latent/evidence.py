@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from dataclasses import replace
+from functools import reduce
 from operator import or_
 from typing import Any, Literal, NamedTuple, cast
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state
+from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state, pytree
 from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
 from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
 
@@ -153,8 +153,7 @@ class Evidence(NamedTuple):
 
     def drop(self, slots: RowsMask) -> Evidence:
         """Remove these slots from each row's model: masked cells with "exclude"."""
-        present = ~slots if self.present is None else self.present & ~slots
-        return self.release(slots)._replace(present=present)
+        return self.release(slots)._replace(present=~slots if self.present is None else self.present & ~slots)
 
     def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
         """The evidence without these cells, for either value of `unobserved`."""
@@ -214,8 +213,7 @@ def clamp(params: Params, evidence: Evidence, region: Region | None = None) -> C
     return Clamp(seen, region, observed, evidence.present, whitener)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["buckets", "places", "shared", "lists"], meta_fields=[])
-@dataclass(frozen=True)
+@pytree("buckets", "places", "shared", "lists")
 class Buckets:
     """Evidence of a table's rows.
 
@@ -343,8 +341,7 @@ class Buckets:
                 size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
                 size = max(size, rows or 0) if bucket.sites_shared else size
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
-                own = (leaf[place[index]] for leaf in rowwise)
-                chunk = function(bucket.rows(index), *own)
+                chunk = function(bucket.rows(index), *(leaf[place[index]] for leaf in rowwise))
                 parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
                 places.append(place[begin : begin + count])
         if len(self.buckets) == 1:

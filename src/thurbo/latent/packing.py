@@ -478,6 +478,7 @@ CUTS = (6, 12, 24, 48, 96)  # of a site
 ROWS = (2048, 8192, 32768)  # of a table that is trained on
 MOST_SLOTS = 300  # training of larger tables takes longer than compilation
 MOST_ADDED = 64  # sites, beyond as many as the table has itself
+BY_SITE = "site_bias", "weights", "loadings"  # parameters
 
 
 def up(number: int, sizes: tuple[int, ...]) -> int:
@@ -565,18 +566,14 @@ class Padding(NamedTuple):
     def params(self, own: Params) -> Params:
         """Parameters in the common shape."""
         gauge = Gauge(self.cuts(own.gauge.cuts), self.sites(own.gauge.scale, 1.0))  # type: ignore[arg-type]
-        by_site: dict[str, Any] = {
-            name: self.sites(getattr(own, name), 0.0) for name in ("site_bias", "weights", "loadings")
-        }
+        by_site: dict[str, Any] = {name: self.sites(getattr(own, name), 0.0) for name in BY_SITE}
         return jax.device_put(own._replace(gauge=gauge, **by_site))
 
     def own_params(self, found: Params, n_cuts: int) -> Params:
         """Parameters of the table's own sites, with as many cuts as it has."""
         cuts, scale = np.asarray(found.gauge.cuts), np.asarray(found.gauge.scale)
         gauge: Any = Gauge(cuts[self.place, :n_cuts], scale[self.place])  # type: ignore[arg-type]
-        by_site: dict[str, Any] = {
-            name: np.asarray(getattr(found, name))[self.place] for name in ("site_bias", "weights", "loadings")
-        }
+        by_site: dict[str, Any] = {name: np.asarray(getattr(found, name))[self.place] for name in BY_SITE}
         return jax.device_put(found._replace(gauge=gauge, **by_site))
 
 

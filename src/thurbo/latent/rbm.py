@@ -267,10 +267,14 @@ def _squares_backward(kept: tuple[Array, ...], slope: Float[Array, "row unit"]) 
 _squares.defvjp(lambda *inputs: (_squares(*inputs), inputs), _squares_backward)
 
 
+def bernoulli(key: PRNGKey, logits: Hidden) -> Hidden:
+    """Hidden units that are on with these log-odds."""
+    return (jax.random.uniform(key, logits.shape, logits.dtype) < jax.nn.sigmoid(logits)).astype(logits.dtype)
+
+
 def sample_hidden(key: PRNGKey, params: Params, x: Rows) -> Hidden:
     """h ~ P(h | x), Eq. (3)."""
-    logits = hidden_logits(params, x)
-    return (jax.random.uniform(key, logits.shape, logits.dtype) < jax.nn.sigmoid(logits)).astype(logits.dtype)
+    return bernoulli(key, hidden_logits(params, x))
 
 
 def factor_whitener(params: Params, observed: RowsMask) -> Float[Array, "row factor factor"]:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 import typer
 
 from thurbo import __version__
-from thurbo.app.cli.options import OPTIONS
+from thurbo.app.cli.options import declared
 from thurbo.errors import ConvergenceWarning, NumericalWarning, SchemaWarning, ThurboError, in_toml
 
 app = typer.Typer(
@@ -34,7 +34,7 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def command(function: Function) -> Function:
-    """Register a command, with its options as `OPTIONS` declares them; a group stands for all of its options."""
+    """Register a command, with its options as options.toml declares them; a group stands for all of its options."""
     parameters: list[Parameter] = []
     groups: dict[str, Any] = {}
     hints = get_type_hints(function)
@@ -46,8 +46,7 @@ def command(function: Function) -> Function:
         else:
             each = [(name, parameter.default, kind)]
         for field, default, hint in each:
-            declared = OPTIONS.get(f"{function.__name__}.{field}") or OPTIONS[field]
-            annotation: Any = Annotated[hint, declared(field, default is False)]
+            annotation: Any = Annotated[hint, declared(function.__name__, field, default is False)]
             parameters.append(Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
 
     @wraps(function)
@@ -129,10 +128,8 @@ def _run(arguments: list[str] | None) -> int:
             _fail(_usage_sentence(error, sys.argv[1:] if arguments is None else arguments))
         if os.environ.get("THURBO_TRACEBACK"):
             raise
-        _fail(
-            f"unexpected {type(error).__name__}: {error} (an internal error; THURBO_TRACEBACK=1 shows the traceback)",
-            status=1,
-        )
+        internal = "an internal error; THURBO_TRACEBACK=1 shows the traceback"
+        _fail(f"unexpected {type(error).__name__}: {error} ({internal})", status=1)
     if status == 130:  # typer converts an interrupt to this status
         _fail("interrupted", status)
     return status if isinstance(status, int) else 0

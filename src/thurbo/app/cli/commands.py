@@ -163,7 +163,6 @@ def _beside(output: Path) -> Path:
 
 
 def _summary(model: Any, frame: Any, output: Path) -> list[str]:
-    """What was fitted to what, line by line."""
     from thurbo.app.report.wording import time_words
     from thurbo.table.io.frames import as_table
 
@@ -295,14 +294,7 @@ def impute(
 
 
 @command
-def score(
-    model: Path,
-    data: Path,
-    output: Path,
-    *,
-    names: options.LongNames,
-    run: options.Written,
-) -> None:
+def score(model: Path, data: Path, output: Path, *, names: options.LongNames, run: options.Written) -> None:
     """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
     fitted, frame = _open(model, data, output, run, names)
     import numpy as np
@@ -340,7 +332,6 @@ def predict(
     from thurbo.app.cli import results
     from thurbo.table.io.frames import as_table
 
-    column = fitted.schema_.named(column)
     column = fitted.schema_.named(column)
     asked, items = fitted.schema_[column], tables.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":
@@ -463,8 +454,7 @@ def sample(
 
     items = tables.items_named(fitted.schema_, item_list)
     drawn = fitted.sample(n, given=given, method=method.value, random_state=seed, items=items)
-    found = results.sampled(fitted.schema_, drawn, items)
-    tables.write(found, output, run, results.ordinary(fitted.schema_))
+    tables.write(results.sampled(fitted.schema_, drawn, items), output, run, results.ordinary(fitted.schema_))
     if not run.quiet:
         say(f"{counted(n, 'row')} written to {output}")
 

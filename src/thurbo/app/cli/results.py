@@ -163,7 +163,6 @@ def _completed(schema: Any, frame: Any, name: str, done: Any, others: Any = None
 
 
 def _lines(column: Any, cells: Any) -> LongLines:
-    """The entries of lists, in the order of their cells."""
     found = read_lists(cells)
     row = np.repeat(np.arange(len(cells)), np.diff(found.start))
     items = np.asarray(found.items, object)
@@ -203,17 +202,11 @@ def _others(frame: Any, *names: str) -> Any:
 
 
 def _free(name: str, others: Any) -> str:
-    """A name that no other column has."""
     return name if others is None or name not in others else f"item {name}"
 
 
 def _table(
-    schema: Any,
-    name: str,
-    lines: LongLines,
-    names: Mapping[str, np.ndarray],
-    others: Any = None,
-    filled: np.ndarray | None = None,
+    schema: Any, name: str, lines: LongLines, names: Columns, others: Any = None, filled: np.ndarray | None = None
 ) -> Any:
     import pandas as pd
 
@@ -266,14 +259,8 @@ def _of_one(schema: Schema, source: Table) -> list[ThurboError]:
 
 
 MOST_SHOWN = 50  # problems to print with the details
-_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS, _MOST_CODES, _MOST_SKIPS, _MOST_RULES = (
-    10,
-    7,
-    6,
-    4,
-    3,
-    4,
-)  # lines of each part
+_MOST_DOUBTS, _MOST_LEFT_OUT, _MOST_PROBLEMS = 10, 7, 6  # lines of each part
+_MOST_CODES, _MOST_SKIPS, _MOST_RULES = 4, 3, 4
 
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
@@ -337,7 +324,6 @@ def _part(title: str, entries: Iterable[str], most: int, separator: str = "") ->
 
 
 def _modelled(schema: Any) -> str:
-    """How many questions of which types are modelled."""
     names = [name for name, column in schema.items() if column.role == "answer"]
     kinds = Counter(type(schema[name]).__name__ for name in names)
     columns = sum(len(schema.source_columns.get(name, (name,))) for name in names)
@@ -353,7 +339,6 @@ def _names(schema: Any, names: Sequence[str], most: int = 2) -> str:
 
 
 def _problem(schema: Any, name: str, errors: list[Any]) -> str:
-    """How many problems a column has, and the first of them."""
     count = f"{len(errors)}{' or more' if len(errors) >= MOST else ''}"
     return f"{_names(schema, [name])} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
 

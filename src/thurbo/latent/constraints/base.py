@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial, reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -84,12 +84,14 @@ def pick(value: Any, places: np.ndarray, axis: int) -> Any:
     return taken(value)
 
 
+@dataclass_transform(frozen_default=True)
 def pytree(*arrays: str) -> Callable[[type[T]], type[T]]:
-    """Make a dataclass a tree of these fields; the others are known when a program is compiled."""
+    """Make a frozen dataclass a tree of these fields; the others are known when a program is compiled."""
 
     def register(cls: type[T]) -> type[T]:
-        others = [each.name for each in fields(cls) if each.name not in arrays]  # type: ignore[arg-type]
-        return jax.tree_util.register_dataclass(cls, list(arrays), others)
+        made = dataclass(frozen=True)(cls)
+        others = [each.name for each in fields(made) if each.name not in arrays]  # type: ignore[arg-type]
+        return jax.tree_util.register_dataclass(made, list(arrays), others)
 
     return register
 
@@ -294,7 +296,6 @@ def log_mass_by_state(
 
 
 @pytree("each")
-@dataclass(frozen=True)
 class JointRegion(Region):
     """Ω(e) = ∩ parts, each confining slots of its own."""
 

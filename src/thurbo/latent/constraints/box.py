@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import jax
@@ -36,7 +36,6 @@ MOST_UNROLLED = 12  # cuts of a level column that are selected one by one
 
 
 @pytree("lower", "upper", "point", "log_scale", "half", "exact")
-@dataclass(frozen=True)
 class BoxRegion(Region):
     """Ω(e) = Π_i [b_i, c_i] in latent units; `point` marks exact values, however narrow other boxes are.
 
@@ -127,7 +126,6 @@ class BoxRegion(Region):
 
 
 @pytree("box")
-@dataclass(frozen=True)
 class SomeBoxes(Region):
     """Boxes on some of the slots, where groups hold all others: masses and means are computed for `slots` only.
 
@@ -234,7 +232,6 @@ class BoxConstraint(Constraint):
 
 
 @pytree("lower", "upper", "point", "exact")
-@dataclass(frozen=True)
 class Box(BoxConstraint):
     """A measured number (point), an interval or a censored value: b ≤ z ≤ c in standard units, x = z / scale.
 
@@ -264,7 +261,6 @@ class Box(BoxConstraint):
 
 
 @pytree("code", "high")
-@dataclass(frozen=True)
 class Levels(BoxConstraint):
     """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing.
 
@@ -315,9 +311,8 @@ class Levels(BoxConstraint):
         ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
         lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
         real = lower < jnp.inf  # beyond a site's last level both ends are +∞
-        table = truncnorm.log_mass(
-            means[:, :, None], jnp.where(real, lower, -jnp.inf)[None], jnp.where(real, upper, jnp.inf)[None]
-        )
+        lower, upper = jnp.where(real, lower, -jnp.inf), jnp.where(real, upper, jnp.inf)
+        table = truncnorm.log_mass(means[:, :, None], lower[None], upper[None])
         level = jnp.arange(lower.shape[1]).astype(self.code.dtype)
         answered = (self.code[:, :, None] == level[None, None, :]).astype(table.dtype)
         # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.

@@ -7,7 +7,7 @@ of those slots. Bounds given the others are exact (§4.2); the mass is by separa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -25,7 +25,6 @@ Members = Float[Array, "row member"]
 
 
 @pytree("matrix", "lower", "upper", "slots", "anchor", "colours")
-@dataclass(frozen=True)
 class Linear(Constraint):
     """Lines b ≤ A z ≤ c of every row, in the units of the observation: z = scale · x for a measured site.
 
@@ -118,7 +117,6 @@ class Linear(Constraint):
 
 
 @pytree("lines", "box")
-@dataclass(frozen=True)
 class LinearRegion(Region):
     """Ω(e) = {x : b ≤ A x ≤ c} ∩ boxes, over each row's members."""
 
@@ -223,7 +221,6 @@ class LinearRegion(Region):
         return separation.log_mean(draws) + density
 
     def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        """Standard error of `log_mass`, in nats."""
         return separation.log_mean_error(self._separated(mean, deviation)[0])
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
@@ -242,7 +239,6 @@ class LinearRegion(Region):
         return LinearRegion(self.lines.release(slots), self.box.release(self.lines.gather(slots, False)))
 
     def stretch(self, by: Array) -> LinearRegion:
-        """The region of x · by, for a positive number: what a temperature does to bounds."""
         scaled = {name: getattr(self.lines, name) * by for name in ("lower", "upper", "anchor")}
         return LinearRegion(replace(self.lines, **scaled), self.box.stretch(by))
 
@@ -287,8 +283,7 @@ def _system(value: Any) -> System:
         return System(np.zeros((0, 1)), np.zeros(0), np.zeros(0))
     A, b, c = value
     A = np.asarray(A.todense() if hasattr(A, "todense") else A, np.float64)
-    ends = [np.broadcast_to(np.asarray(end, np.float64), A.shape[:1]) for end in (b, c)]
-    return System(A, *ends)
+    return System(A, *[np.broadcast_to(np.asarray(end, np.float64), A.shape[:1]) for end in (b, c)])
 
 
 def _padded(n: int) -> int:

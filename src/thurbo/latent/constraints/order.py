@@ -8,7 +8,7 @@ but given all others every slot still has an interval (§4.2), and its mass is o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import jax
@@ -30,7 +30,6 @@ CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale ha
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class Order(Groups):
     """Weak orders, §3.2: every member of tier j+1 lies above every member of tier j.
 
@@ -89,7 +88,6 @@ class Order(Groups):
 
 
 @pytree("order")
-@dataclass(frozen=True)
 class OrderRegion(GroupRegion):
     """Ω(e) of weak orders."""
 
@@ -103,7 +101,6 @@ class OrderRegion(GroupRegion):
         return Bounds(self.order.to_slots(lower, -jnp.inf), self.order.to_slots(upper, jnp.inf))
 
     def _intervals(self, items: Items) -> tuple[Items, Items]:
-        """Bounds of every item."""
         highest, lowest = self._ends(items)
         end = jnp.full_like(highest[:, :, :1], jnp.inf)
         below = jnp.concatenate([-end, highest[..., :-1]], axis=-1)
@@ -275,7 +272,6 @@ class OrderRegion(GroupRegion):
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class OneOf(Groups):
     """The largest of each group is one of the items coded 1; 0 for the others, −1 takes no part; width = max |S|."""
 
@@ -286,7 +282,6 @@ class OneOf(Groups):
 
 
 @pytree("order")
-@dataclass(frozen=True)
 class OneOfRegion(GroupRegion):
     """Ω(e) = {x : max over S ≥ max over the rest} for every group."""
 
@@ -335,8 +330,7 @@ class OneOfRegion(GroupRegion):
         informative = order.informative[:, :, None]
         first = jnp.asarray(np.arange(items.shape[-1]) == 0)[None, None, :]
         part, chosen = jnp.where(informative, order.tier >= 0, first), jnp.where(informative, order.tier == 1, first)
-        value = orders.log_mass_of_largest(items, spread, part, chosen)
-        return jnp.where(order.informative, value, 0.0).sum(axis=-1)
+        return jnp.where(order.informative, orders.log_mass_of_largest(items, spread, part, chosen), 0.0).sum(axis=-1)
 
     def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
         """max over the candidates ≥ max over the rest, for each group that says anything."""

@@ -6,7 +6,7 @@ closed form: the difference of two normals is truncated, their sum is free. δ i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import jax
@@ -26,7 +26,6 @@ PROBIT_OF_LOGIT = float(np.pi / 8.0)  # a logistic function averaged over a norm
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class Pairwise(Groups):
     """Pairs of slots, `tier` [row, pair, 2]: the slot of tier 1 is above that of tier 0; (0, 0) is a tie.
 
@@ -62,7 +61,6 @@ class Pairwise(Groups):
 
 
 @pytree("order", "lower", "upper")
-@dataclass(frozen=True)
 class PairwiseRegion(GroupRegion):
     """Ω(e) of pairs: lower ≤ x_first − x_second ≤ upper, [row, pair]."""
 
@@ -96,8 +94,7 @@ class PairwiseRegion(GroupRegion):
         inside = jnp.minimum(1e-2, 0.25 * width)
         gap = jnp.clip(first - second, self.lower + inside, self.upper - inside)
         middle = 0.5 * (first + second)
-        moved = self._both(middle + 0.5 * gap, middle - 0.5 * gap, 0.0)
-        return jnp.where(self.held, moved, mean)
+        return jnp.where(self.held, self._both(middle + 0.5 * gap, middle - 0.5 * gap, 0.0), mean)
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
         """Exact: the difference is a truncated normal of variance 2, and the sum is independent of it."""
@@ -105,8 +102,7 @@ class PairwiseRegion(GroupRegion):
         first, second = self._two(mean)
         gap = ROOT_2 * truncnorm.sample(key_gap, (first - second) / ROOT_2, self.lower / ROOT_2, self.upper / ROOT_2)
         total = first + second + ROOT_2 * jax.random.normal(key_sum, gap.shape, gap.dtype)
-        drawn = self._both(0.5 * (total + gap), 0.5 * (total - gap), 0.0)
-        return jnp.where(self.held, drawn, x)
+        return jnp.where(self.held, self._both(0.5 * (total + gap), 0.5 * (total - gap), 0.0), x)
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """Σ over pairs of log P(lower ≤ x_first − x_second ≤ upper)."""

@@ -11,7 +11,6 @@ Gibbs sampling of x given a ranking does not exist. Items that a row does not ra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import jax
@@ -20,16 +19,7 @@ import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows
 from thurbo.errors import ThurboError
-from thurbo.latent.constraints.base import (
-    Bounds,
-    Context,
-    Gauge,
-    InUnits,
-    log_mass_by_state,
-    no_units,
-    pick,
-    pytree,
-)
+from thurbo.latent.constraints.base import Bounds, Context, Gauge, InUnits, log_mass_by_state, no_units, pick, pytree
 from thurbo.latent.constraints.grouped import GroupRegion, Groups
 
 NOISE_SCALE = float(np.sqrt(6.0) / np.pi)  # a Gumbel variable of this scale has unit variance
@@ -41,7 +31,6 @@ NO_CHAIN = (
 
 
 @pytree("tier")
-@dataclass(frozen=True)
 class RepeatedChoice(Groups):
     """Rankings without ties above the lowest tier, as choices from the best item down.
 
@@ -109,7 +98,6 @@ class _Choices(NamedTuple):
 
 
 @pytree("order", "after", "log_precision")
-@dataclass(frozen=True)
 class RepeatedChoiceRegion(GroupRegion):
     """Rankings as choices one after another, under the current effects of earlier choices."""
 
@@ -126,9 +114,8 @@ class RepeatedChoiceRegion(GroupRegion):
         number = np.arange(n - 1).astype(order.tier.dtype)[None, None, :]
         at = (order.tier.max(axis=-1)[:, :, None] - number)[..., None]  # tier of the choice
         is_choice = order.informative[:, :, None] & (at[..., 0] > 0)
-        chosen, left, earlier = (
-            part & is_choice[..., None] & compared for compared in (tier == at, tier <= at, tier > at)
-        )
+        part = part & is_choice[..., None]
+        chosen, left, earlier = (part & compared for compared in (tier == at, tier <= at, tier > at))
         shape = "okl" if self.after.ndim == 3 else "rokl"
         before = earlier.astype(self.after.dtype)
         added = jnp.einsum(f"ropl,{shape}->ropk", before, self.after, precision="highest") / NOISE_SCALE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,7 @@ SAFETY = 3.0  # standard errors between estimates and bounds
 
 
 Count = Array | np.integer  # a number of steps that may be traced
+Knots = Float[Array, "row knot"]
 
 
 class Base(NamedTuple):
@@ -126,7 +127,7 @@ class Path(NamedTuple):
         if self.sums_hidden:
             old = (1.0 - before) * base.log_odds + before * logits
             gain = gain + _softplus_gain(old, step * (logits - base.log_odds)).sum(-1)
-            h = _bernoulli(key_h, now)
+            h = rbm.bernoulli(key_h, now)
         else:
             mass = self.log_choices(state.h, state.z)
             gain = gain + step * ((state.h * (logits - base.log_odds)).sum(-1) + mass)
@@ -185,10 +186,6 @@ class Path(NamedTuple):
         return jax.lax.fori_loop(0, 2, one, (z, mass))[0]
 
 
-def _bernoulli(key: PRNGKey, logits: Hidden) -> Hidden:
-    return (jax.random.uniform(key, logits.shape, logits.dtype) < jax.nn.sigmoid(logits)).astype(logits.dtype)
-
-
 def _softplus_gain(old: Hidden, step: Hidden) -> Hidden:
     """softplus(old + step) − softplus(old), to the relative precision of a small step."""
     small = jnp.log1p(jax.nn.sigmoid(old) * jnp.expm1(jnp.clip(step, -1.0, 1.0)))
@@ -203,7 +200,7 @@ class Bracket(NamedTuple):
     forward_error: PerRow
     reverse: PerRow
     reverse_error: PerRow
-    knots: Float[Array, "row knot"]
+    knots: Knots
 
 
 class _Run(NamedTuple):
@@ -256,7 +253,7 @@ class _Run(NamedTuple):
         )
 
 
-def first_knots(n_rows: int, dtype: np.dtype) -> Float[Array, "row knot"]:
+def first_knots(n_rows: int, dtype: np.dtype) -> Knots:
     """β(t) = t^POWER."""
     return jnp.broadcast_to(jnp.linspace(0.0, 1.0, KNOTS + 1, dtype=dtype) ** POWER, (n_rows, KNOTS + 1))
 
@@ -275,8 +272,7 @@ def up_and_down(
     coupled = path.region is not None and not path.region.draws_exactly
     settling = SETTLING if coupled or not path.sums_hidden else 1
     top, down = settling + n_temperatures, settling + n_temperatures + n_rounds
-    one = path.start()
-    chains = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n_chains, *leaf.shape)), one)
+    chains = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (n_chains, *leaf.shape)), path.start())
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.arange(n_chains))
     key_resample = jax.random.fold_in(key, n_chains)
     nodes = jnp.linspace(0.0, 1.0, KNOTS + 1, dtype=dtype)
@@ -395,46 +391,32 @@ def _usual(params: Params, seen: Params) -> tuple[Hidden, Rows]:
     return log_odds, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
 
 
-def log_evidence_annealed(
-    key: PRNGKey,
-    params: Params,
-    evidence: Evidence,
-    n_temperatures: Count,
-    knots: Float[Array, "row knot"],
-    shape: tuple[int, int] = CHAINS,
-) -> Bracket:
-    """log F(e) = log Σ_h Ω(h) P(e | h) of every row. Every row uses the same random numbers."""
+def _of_rows(path: Callable[[Evidence], Path], key: PRNGKey, evidence: Evidence, knots: Knots, *how: Any) -> Bracket:
+    """Every row uses the same random numbers."""
 
     def of_row(row: Evidence, own: Float[Array, " knot"]) -> Bracket:
-        path = path_of_row(params, row.lift(evidence.sites_shared))
-        return up_and_down(key, path, own, n_temperatures, shape)
+        return up_and_down(key, path(row.lift(evidence.sites_shared)), own, *how)
 
     return jax.vmap(of_row, in_axes=(evidence.row_axes(), 0))(evidence, knots)
+
+
+def log_evidence_annealed(
+    key: PRNGKey, params: Params, evidence: Evidence, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS
+) -> Bracket:
+    """log F(e) = log Σ_h Ω(h) P(e | h) of every row."""
+    return _of_rows(lambda row: path_of_row(params, row), key, evidence, knots, n_temperatures, shape)
 
 
 def log_normaliser_annealed(
-    key: PRNGKey,
-    params: Params,
-    evidence: Evidence,
-    n_temperatures: Count,
-    knots: Float[Array, "row knot"],
-    shape: tuple[int, int] = CHAINS,
+    key: PRNGKey, params: Params, evidence: Evidence, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS
 ) -> Bracket:
     """log F(∅) = log Σ_h Ω(h) over each row's own sites."""
-
-    def of_row(row: Evidence, own: Float[Array, " knot"]) -> Bracket:
-        one = row.lift(evidence.sites_shared)
-        return up_and_down(key, path_of_model(one.seen(params), one.present), own, n_temperatures, shape)
-
-    return jax.vmap(of_row, in_axes=(evidence.row_axes(), 0))(evidence, knots)
+    own = lambda row: path_of_model(row.seen(params), row.present)  # noqa: E731
+    return _of_rows(own, key, evidence, knots, n_temperatures, shape)
 
 
 def log_partition_annealed(
-    key: PRNGKey,
-    params: Params,
-    n_temperatures: Count,
-    knots: Float[Array, "row knot"],
-    shape: tuple[int, int] = CHAINS_OF_MODEL,
+    key: PRNGKey, params: Params, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS_OF_MODEL
 ) -> Bracket:
     """log Σ_h Ω(h) over all sites, in arrays of one row; log Z has (N/2) log 2π more."""
     found = up_and_down(key, path_of_model(params), knots[0], n_temperatures, shape)

@@ -23,9 +23,8 @@ def array_stats() -> Any:
     try:
         from arviz_stats.base import array_stats as found
     except ModuleNotFoundError as error:
-        raise ThurboError(
-            "effective sample sizes and R-hat need the package arviz-stats; pip install 'thurbo[diagnostics]'"
-        ) from error
+        problem = "effective sample sizes and R-hat need the package arviz-stats"
+        raise ThurboError(f"{problem}; pip install 'thurbo[diagnostics]'") from error
     return found
 
 

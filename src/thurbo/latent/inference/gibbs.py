@@ -41,12 +41,10 @@ def step(key: PRNGKey, state: ChainState, given: Clamp) -> ChainState:
     mean, z = rbm.latent_mean(given.params, state.h), state.z
     shift = jnp.zeros_like(mean)
     if given.whitener is not None:
-        residual = rbm.only(state.x - mean, given.observed)
-        z = rbm.sample_factors(key_z, given.params, residual, given.whitener)
+        z = rbm.sample_factors(key_z, given.params, rbm.only(state.x - mean, given.observed), given.whitener)
         shift = rbm.factor_shift(given.params, z)
     x = sweep(key_x, state.x, mean + shift, given.region)
-    h = rbm.sample_hidden(key_h, given.params, rbm.only(x - shift, given.present))
-    return ChainState(x, h, z)
+    return ChainState(x, rbm.sample_hidden(key_h, given.params, rbm.only(x - shift, given.present)), z)
 
 
 def start(key: PRNGKey, given: Clamp, probability: Hidden) -> ChainState:
@@ -169,14 +167,8 @@ def seek_mode(
     dtype = params.weights.dtype
     key_start, key_run = jax.random.split(key)
     h = jax.random.bernoulli(key_start, 0.5, (n_rows, params.n_hidden)).astype(dtype)
-    temperatures = jnp.concatenate(
-        [
-            cooling(hottest, 1.0, n_cooling, dtype),
-            cooling(1.0, coldest, n_freezing, dtype),
-            jnp.full(n_collected, coldest, dtype),
-        ]
-    )
-
+    falling = cooling(hottest, 1.0, n_cooling, dtype), cooling(1.0, coldest, n_freezing, dtype)
+    temperatures = jnp.concatenate([*falling, jnp.full(n_collected, coldest, dtype)])
     region = None if evidence is None else evidence.region(evidence.seen(params).gauge)
 
     def one(carry: tuple, item: tuple) -> tuple[tuple, None]:

@@ -83,9 +83,8 @@ def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:
 def log_partition_exact(params: Params) -> Float[Array, ""]:
     """log Z = (N/2) log 2π + log Σ_h Ω(h), A.1.1."""
     states = hidden_states(params.n_hidden, 0, params.weights.dtype)
-    omega = jax.lax.map(
-        lambda h: rbm.log_omega(params, h[None, :])[0], states.h, batch_size=min(256, states.h.shape[0])
-    )
+    at_once = min(256, states.h.shape[0])
+    omega = jax.lax.map(lambda h: rbm.log_omega(params, h[None, :])[0], states.h, batch_size=at_once)
     return logsumexp(omega) + 0.5 * params.site_bias.shape[0] * LOG_2PI
 
 

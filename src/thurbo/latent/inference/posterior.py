@@ -56,6 +56,7 @@ class Belief(NamedTuple):
 
 
 Function = Callable[..., Any]  # of a belief, and of what differs between rows
+Weights = Float[Array, "state row"]  # P(h, z | e) of every enumerated state
 
 
 def expectation(
@@ -67,7 +68,7 @@ def expectation(
     n_steps: int = 30,
     key: PRNGKey | None = None,
     n_draws: int = 200,
-    weights: Float[Array, "state row"] | None = None,
+    weights: Weights | None = None,
     rowwise: tuple[Array, ...] = (),
 ) -> Any:
     """E[function(belief) | e] for every row, of a function that is itself an expectation given the hidden state.
@@ -92,7 +93,7 @@ def summary(params: Params, evidence: Evidence, n_steps: int) -> Belief:
     return Belief(q.hidden, q.factors, None, q.whitener)
 
 
-def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row"]:
+def state_weights(params: Params, evidence: Evidence) -> Weights:
     """P(h, z | e) of every enumerated state."""
     states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
     joint, _ = log_joint(params, evidence, states)
@@ -100,11 +101,7 @@ def state_weights(params: Params, evidence: Evidence) -> Float[Array, "state row
 
 
 def _by_enumeration(
-    function: Function,
-    params: Params,
-    evidence: Evidence,
-    weights: Float[Array, "state row"],
-    rowwise: tuple[Array, ...],
+    function: Function, params: Params, evidence: Evidence, weights: Weights, rowwise: tuple[Array, ...]
 ) -> Any:
     states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
     if evidence.sites_shared and not rowwise:  # a state means the same in every row: ask once per state, then average

@@ -12,8 +12,7 @@ from thurbo.table.columns.cells import Block, Cells
 from thurbo.table.columns.censored import Bounded, Censored
 from thurbo.table.columns.column import Column, column_from_dict
 from thurbo.table.columns.continuous import Continuous, MeasuredColumn
-from thurbo.table.columns.ignore import Id, Ignore, Weight
-from thurbo.table.columns.inequality import Inequality
+from thurbo.table.columns.ignore import Id, Ignore, Inequality, Weight
 from thurbo.table.columns.labels import LabelledColumn, LevelColumn, UtilityColumn
 from thurbo.table.columns.listed import ListSettings
 from thurbo.table.columns.multiselect import MultiSelect

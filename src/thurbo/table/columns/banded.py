@@ -36,28 +36,10 @@ class Banded(SpreadChoice, MeasuredColumn):
     ----------
     bands : dict
         The two ends of each band by its label. None is an open end. Bands may leave gaps and must not overlap.
-    transform : {None, "log", "rank-normal"}, default=None
+    transform, location, scale, knots, scores, decimals, lowest, highest, parse : optional
         As in `Continuous`.
-    location, scale, knots, scores : optional
-        The map to standard units, as in `Continuous`. `fit` sets them.
-    decimals, lowest, highest : optional
-        Decimals and range of predicted numbers, as in `Continuous`.
-    names : dict, optional
-        Display names of labels.
-    unseen : {"error", "missing"}, default="error"
-        What to do with a cell that is not a band or a number.
-    columns, ticked : optional
-        {label: column} if each band has a column of the table, of which each row has one: by its text, 1, "Selected"
-        or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared missing.
-    marks : optional
-        How each column writes "not chosen" and "chosen". `fit` sets it.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {9: "Refused"}.
-    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
-        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
-        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, unseen, columns, ticked, marks, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -66,7 +48,6 @@ class Banded(SpreadChoice, MeasuredColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> column = tb.Banded({"45 or more": (45, None), "18-29": (18, 30), "30-44": (30, 45)})
     >>> column.labels
     ('18-29', '30-44', '45 or more')
@@ -110,9 +91,8 @@ class Banded(SpreadChoice, MeasuredColumn):
         ends = dict(self._pairs)
         for label in labels:
             if label not in ends:
-                remedy = (
-                    'give its ends with with_type(name, tb.Banded({"18-29": (18, 30), ...})), or choose another type'
-                )
+                banded = 'tb.Banded({"18-29": (18, 30), ...})'
+                remedy = f"give its ends with with_type(name, {banded}), or choose another type"
                 raise SchemaError(f"{show(label)} is not one of the bands", remedy=remedy)
         return replace(self, bands={label: ends[label] for label in labels}, **settings)
 

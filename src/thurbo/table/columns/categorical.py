@@ -66,7 +66,6 @@ class Categorical(SpreadChoice, UtilityColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"party": ["Green", ["Red", "Blue"], tb.one_of("Green", "Red"), None]}
     >>> tb.Schema({"party": tb.Categorical()}).fit(table)["party"].categories
     ('Blue', 'Green', 'Red')

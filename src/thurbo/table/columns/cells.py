@@ -100,10 +100,8 @@ class Cells:
         """The same cells with lists, sets and mappings frozen, so that they can be factorised."""
         if self.values.dtype.kind != "O":
             return self
-        listed = self.values.tolist()
-        if not any(
-            issubclass(each, (list, tuple, set, frozenset, np.ndarray, Mapping)) for each in set(map(type, listed))
-        ):
+        listed, several = self.values.tolist(), (list, tuple, set, frozenset, np.ndarray, Mapping)
+        if not any(issubclass(each, several) for each in set(map(type, listed))):
             return self
         known: dict[Any, Any] = {}  # equal lists are frozen once
 

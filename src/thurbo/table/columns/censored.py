@@ -35,24 +35,11 @@ class Censored(MeasuredColumn):
         The value of `event` that means "observed"; not needed for booleans, 0 and 1, or yes and no.
     values : tuple, optional
         Both values of `event`, (censored, observed). `fit` sets them.
-    transform : {None, "log", "rank-normal"}, default=None
-        As in `Continuous`.
-    location, scale, knots, scores : optional
-        The map to standard units, as in `Continuous`. `fit` sets them.
-    decimals : int, optional
-        Decimals of predicted numbers, as in `Continuous`.
     lowest, highest : float, optional
         Range of predicted and drawn numbers, if there is one; `fit` widens it to what was observed. Without it only
         `limits` confine them: where numbers are censored, others can lie beyond those that were observed.
-    unseen : {"error", "missing"}, default="error"
-        What to do with a cell that is not a number.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {-1: "Refused"}.
-    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
-        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
-        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    transform, location, scale, knots, scores, decimals, unseen, missing, parse, recode : optional
+        As in `Continuous`.
 
     Notes
     -----
@@ -61,7 +48,6 @@ class Censored(MeasuredColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"months": [3, 12, 7], "relapse": ["yes", "no", "yes"]}
     >>> tb.Schema({"months": tb.Censored(event="relapse", transform="log")}).fit(table)["months"].describe()
     'a number, at least that where relapse is not yes, by its log value'
@@ -122,7 +108,6 @@ class Censored(MeasuredColumn):
         return replace(fitted, **{"lowest": None, "highest": None, **declared})
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end of each number in the user's units [row], infinite if open."""
         least, most = self.declared_range
         number, top = super()._ends(cells)
         is_number = (number == top) & np.isfinite(number)
@@ -177,21 +162,8 @@ class Bounded(MeasuredColumn):
         Name of the column that holds the middle of the interval; used with `halfwidth`.
     halfwidth : float or str, optional
         The largest distance from the center: a number, or the name of a column.
-    transform : {None, "log", "rank-normal"}, default=None
+    transform, location, scale, knots, scores, decimals, lowest, highest, unseen, missing, parse, recode : optional
         As in `Continuous`.
-    location, scale, knots, scores : optional
-        The map to standard units, as in `Continuous`. `fit` sets them.
-    decimals, lowest, highest : optional
-        Decimals and range of predicted numbers, as in `Continuous`.
-    unseen : {"error", "missing"}, default="error"
-        What to do with a cell that is not a number.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {-1: "Refused"}.
-    parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
-        How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
-        "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----
@@ -202,7 +174,6 @@ class Bounded(MeasuredColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"low": [10, 20, 30], "high": [20, None, 30]}
     >>> tb.Schema({"income": tb.Bounded(lower="low", upper="high")}).fit(table)["income"].describe()
     'a number from low to high'
@@ -238,7 +209,6 @@ class Bounded(MeasuredColumn):
         return tuple(column for column in columns if isinstance(column, str))
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        """Both ends in the user's units [row], infinite if open."""
         silent = np.full(len(cells), np.inf)
         # A cell under the name of an end is that end, unless it is given alone, as in a query.
         is_own = cells.name not in cells.parts

@@ -299,9 +299,8 @@ class MeasuredColumn(Column, Standardised):
         self.refuse(cells, infinite, "value {} is infinite")
         if self.transform == "log" and not self.declared_range[0] > 0:  # below such a limit no logarithm is needed
             negative, kind = ~missing & ~refused & ~(numbers > 0), type(self).__name__
-            remedy = (
-                f'use transform="rank-normal" or None, or treat such cells as missing with {kind}(unseen="missing")'
-            )
+            instead = f'{kind}(unseen="missing")'
+            remedy = f'use transform="rank-normal" or None, or treat such cells as missing with {instead}'
             problem = f'value {{}} has no logarithm, and the column is {kind}(transform="log")'
             self.refuse(cells, negative, problem, remedy)
             refused |= negative
@@ -365,7 +364,6 @@ class Continuous(MeasuredColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 40, tb.at_least(60), None]})
     >>> schema["age"].location
     40.0

@@ -57,7 +57,6 @@ class LabelledColumn(Column):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Display name of each of `labels`, or else the label itself."""
         names = dict(self._names)
         return tuple(str(names.get(label, label)) for label in self.labels)
 
@@ -354,11 +353,8 @@ def levels_inside(interval: Interval, levels: tuple[Any, ...], place: Callable[[
     ends = [end for end in (lower, upper) if end is not None]
     if all(isinstance(value, (int, float)) for value in (*levels, *ends)):
         # Ends between levels are allowed: "at least 2.5" of 1, 2, 3 is 3.
-        inside = [
-            code
-            for code, level in enumerate(levels)
-            if (lower is None or level >= lower) and (upper is None or level <= upper)
-        ]
+        least, most = (-np.inf if lower is None else lower), (np.inf if upper is None else upper)
+        inside = [code for code, level in enumerate(levels) if least <= level <= most]
     else:
         low = 0 if lower is None else place(lower)
         inside = list(range(low, len(levels) if upper is None else place(upper) + 1))

@@ -43,7 +43,6 @@ class ListSettings:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = {"movie": tb.Ratings(settings=tb.ListSettings(item_decay=10.0, presence=False))}
     >>> model = tb.TBM(schema, n_hidden=4)
     """

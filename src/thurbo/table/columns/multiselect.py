@@ -45,14 +45,10 @@ class MultiSelect(SpreadColumn):
         question has a single option.
     values, cell_format : optional
         Coding of each column, and whether cells are text or lists. `fit` sets them.
-    names : dict, optional
-        Display names of options.
     unseen : {"error", "missing"}, default="error"
         What to do with an unknown option; "missing" omits it.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {99: "Refused"}.
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -62,7 +58,6 @@ class MultiSelect(SpreadColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"news": ["radio;TV", "", ["TV"], None]}
     >>> tb.Schema({"news": tb.MultiSelect()}).fit(table)["news"].options
     ('TV', 'radio')
@@ -96,9 +91,7 @@ class MultiSelect(SpreadColumn):
             if self.columns is not None:
                 raise SchemaError("MultiSelect has both columns and mentions", remedy="give one of them")
         if self.options is not None or self.columns is not None:
-            one = (
-                isinstance(self.labels, tuple) and len(self.labels) == 1
-            )  # labels are two or more; one option is allowed
+            one = isinstance(self.labels, tuple) and len(self.labels) == 1  # labels are two or more; options may be one
             labels = (*self.labels, f"not {self.labels[0]}") if one else self.labels
             check_labels(labels, "options", "option", "MultiSelect")
 
@@ -137,7 +130,6 @@ class MultiSelect(SpreadColumn):
         return replace(self, cell_format=form, options=in_order(found))
 
     def encode(self, cells: Cells) -> Block:
-        """Cells as one binary level for each option."""
         index = self.index(cells)
         if self.columns is not None and self.values is None:
             problem = "MultiSelect is not fitted: its options are not known"
@@ -188,8 +180,7 @@ class MultiSelect(SpreadColumn):
         if self.blank == "unticked":
             # The only option of a question: a blank cell cannot be told from "not asked", and blank="unticked" says no.
             answered = (code == 1).any(axis=1, keepdims=True) | (len(self.labels) == 1)
-            asked = answered & ~absent & ~refused
-            code[(code < 0) & asked] = 0
+            code[(code < 0) & answered & ~absent & ~refused] = 0
         code[refused] = -1
         return code
 

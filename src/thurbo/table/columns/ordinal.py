@@ -29,19 +29,8 @@ class Ordinal(SpreadChoice, LevelColumn):
     ----------
     levels : list, optional
         All levels, lowest first; by default the ordered categories of the frame, or the sorted numbers.
-    names : dict, optional
-        Display names of labels, such as {1: "Strongly agree", 2: "Agree"}.
-    unseen : {"error", "missing"}, default="error"
-        What to do with a cell that is not a level.
-    columns, ticked : optional
-        {label: column} if each level has a column of the table, of which each row has one: by its text, 1, "Selected"
-        or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared missing.
-    marks : optional
-        How each column writes "not chosen" and "chosen". `fit` sets it.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {9: "Don't know"}.
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, unseen, columns, ticked, marks, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -49,7 +38,6 @@ class Ordinal(SpreadChoice, LevelColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
     >>> schema.fit({"trust": ["none", tb.at_least("some"), None]})["trust"].describe()
     'none < some < a lot'
@@ -99,8 +87,7 @@ class Ordinal(SpreadChoice, LevelColumn):
     def unknown(self, label: Any) -> Refused:
         why = super().unknown(label)
         if isinstance(label, str) and label not in self.labels and label in map(str, self.labels):
-            problem = f"{why.problem}: it is text and the levels are numbers"
-            return Refused(problem, "convert the column to numbers")
+            return Refused(f"{why.problem}: it is text and the levels are numbers", "convert the column to numbers")
         return why
 
     def by_utilities(self) -> Column:
@@ -121,19 +108,8 @@ class Binary(SpreadChoice, LevelColumn):
         The value above the cut. By default it is inferred: True, 1 or "yes", otherwise the larger value.
     values : tuple, optional
         Both values, (false, true). `fit` sets them if they are not given.
-    names : dict, optional
-        Display names of labels, such as {0: "No", 1: "Yes"}.
-    unseen : {"error", "missing"}, default="error"
-        What to do with a cell that is neither value.
-    columns, ticked : optional
-        {label: column} if each value has a column of the table, of which each row has one: by its text, 1, "Selected"
-        or "X". `ticked` is the value that means "chosen"; by default it is found. A label may be declared missing.
-    marks : optional
-        How each column writes "not chosen" and "chosen". `fit` sets it.
-    missing : dict or list, optional
-        Values that mean "no answer", such as {9: "Refused"}.
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, unseen, columns, ticked, marks, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -143,7 +119,6 @@ class Binary(SpreadChoice, LevelColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> tb.Schema({"voted": tb.Binary()}).fit({"voted": ["Yes", "No", None]})["voted"].values
     ('No', 'Yes')
     """

@@ -57,14 +57,10 @@ class Ranking(UtilityColumn):
         Whether cells are text or lists, and the storage layout. `fit` sets them.
     sep : str, optional
         What stands between the items of a text, best first, instead of " > " and " = ": ";" for "a;b;c".
-    names : dict, optional
-        Display names of items.
     unseen : {"error", "missing"}, default="error"
         What to do with an unknown item; "missing" omits it.
-    missing : dict or list, optional
-        Values that mean "no answer".
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
+    names, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -74,7 +70,6 @@ class Ranking(UtilityColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"drinks": ["tea > coffee = water", tb.prefers("coffee", "tea"), None]}
     >>> tb.Schema({"drinks": tb.Ranking()}).fit(table)["drinks"].describe()
     'an order of coffee, tea, water'
@@ -139,7 +134,6 @@ class Ranking(UtilityColumn):
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
-        """Cells with predicted items inserted; `utility` is that of the given entries."""
         return self._written(extended_orders(self.labels, entries, utility, row, site, values))
 
     def _written(self, cells: NDArray[Any]) -> NDArray[Any]:
@@ -172,7 +166,6 @@ class Ranking(UtilityColumn):
 
     @property
     def is_last(self) -> bool:
-        """Whether unranked items are below all ranked items."""
         return self.unranked == "last" or (self.unranked is None and self.places is not None)
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
@@ -215,9 +208,8 @@ class Ranking(UtilityColumn):
             bad = one_of | ((tier > 0).sum(axis=1) > np.maximum(tier.max(axis=1), 0))
             bad[[line.row for line in linear]] = True
             if bad.any():
-                problem = (
-                    "the cell does not say which item was chosen first, second, ...: items above the last are tied"
-                )
+                problem = "the cell does not say which item was chosen first, second, ..."
+                problem += ": items above the last are tied"
                 remedy = "give an order without ties, or use Ranking(context=False)"
                 raise cells.error(int(bad.argmax()), problem, remedy)
             return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)

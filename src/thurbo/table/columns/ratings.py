@@ -77,7 +77,6 @@ class Ratings(ItemColumn, Standardised):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"movie": [{"Alien": 5, "Heat": 2}, {"Heat": 4}, None]}
     >>> column = tb.Schema({"movie": tb.Ratings(levels=[1, 2, 3, 4, 5])}).fit(table)["movie"]
     >>> column.items, column.by
@@ -300,7 +299,6 @@ class Ratings(ItemColumn, Standardised):
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
-        """Cells with predicted items added; `utility` is that of the given entries."""
         if self.by == "order":
             return extended_orders(self.labels, entries, utility, row, site, values)
         return extended_scores(self.labels, cells, row, site, values)

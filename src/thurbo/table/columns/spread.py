@@ -70,14 +70,10 @@ class SpreadColumn(LabelledColumn):
     def _found_marks(self, parts: Mapping[str, Cells]) -> Found:
         """How each column says that its label was chosen; one without such a cell says so as most others do."""
         seen = [self._values_of(parts.get(name), label) for label, name in self._spread]
-        found = [
-            _pair(values, label, name, parts.get(name), self)
-            for values, (label, name) in zip(seen, self._spread, strict=True)
-        ]
-        styles = [
-            _style(pair[1], *own) if pair[1] in values else None
-            for pair, values, own in zip(found, seen, self._spread, strict=True)
-        ]
+        columns = list(zip(seen, self._spread, strict=True))
+        found = [_pair(values, label, name, parts.get(name), self) for values, (label, name) in columns]
+        marked = zip(found, columns, strict=True)
+        styles = [_style(pair[1], *own) if pair[1] in values else None for pair, (values, own) in marked]
         style, _ = Counter(filter(None, styles)).most_common(1)[0] if any(styles) else ("", 0)
         for place, own in enumerate(styles):
             if own is None and style and self.ticked is None:
@@ -243,5 +239,4 @@ class SpreadChoice(SpreadColumn):
             return super().gaps(name, given, kinds, answered)
         n_rows = len(answered)
         empty = Cells(name, np.full(n_rows, None, object), np.ones(n_rows, bool), next(iter(given.values())).rows)
-        own = self.fillable(replace(empty, parts=dict(given)), kinds) & ~answered
-        return dict.fromkeys(given, own)
+        return dict.fromkeys(given, self.fillable(replace(empty, parts=dict(given)), kinds) & ~answered)

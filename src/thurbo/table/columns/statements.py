@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thurbo.errors import InfeasibleEvidence, SchemaError
@@ -83,7 +84,6 @@ def between(lower: Any, upper: Any) -> Interval:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 50, tb.between(30, 40)]})
     >>> print(tb.between(30, 40))
     between(30, 40)
@@ -111,7 +111,6 @@ def at_least(value: Any) -> Interval:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
     >>> schema = schema.fit({"trust": ["none", tb.at_least("some")]})
     """
@@ -133,7 +132,6 @@ def at_most(value: Any) -> Interval:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.at_most(40))
     at_most(40)
     """
@@ -155,7 +153,6 @@ def one_of(*values: Any) -> OneOfStatement:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.one_of("Green", "Red"))
     one_of(Green, Red)
     """
@@ -177,7 +174,6 @@ def top_set(*values: Any) -> TopSet:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.top_set("Green", "Red"))
     top_set(Green, Red)
     """
@@ -199,7 +195,6 @@ def prefers(better: Any, worse: Any) -> OrderStatement:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.prefers("tea", "coffee"))
     tea > coffee
     """
@@ -322,9 +317,7 @@ def combined(name: str, cells: list[Any]) -> Any:
 
 
 def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
-    def value(word: str) -> Any:
-        return _value(word, spelt)
-
+    value = partial(_value, spelt=spelt)
     if not rest.strip():
         raise SchemaError(f"the condition {show(text)} is not complete", remedy=f"add what follows {sign}")
     if sign in ":=" and rest.strip() in spelt:  # a label may contain these signs

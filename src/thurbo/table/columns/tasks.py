@@ -123,7 +123,6 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return (sites, tiers_of) if self._says(groups) else None
 
     def _says(self, groups: list[list[int]]) -> bool:
-        """Whether a task compares anything."""
         return len(groups) > 1
 
     def _orders(self, cells: Cells) -> list[list[Tiers]]:
@@ -135,11 +134,9 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return rows
 
     def _from_parts(self, cells: Cells) -> list[list[Tiers]]:
-        """The tasks of every row, from several columns of the table."""
         return [[] for _ in range(len(cells))]
 
     def _read(self, value: Any) -> list[Tiers]:
-        """The tasks of one cell."""
         if isinstance(value, str):
             return [self._one(part) for part in value.split(";") if part.strip()]
         members = collection(value)
@@ -150,7 +147,6 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return [self._one(member) for member in members]
 
     def _one(self, value: Any) -> Tiers:
-        """One task as tiers, best first."""
         tiers = value.tiers if isinstance(value, OrderStatement) else collection(value)
         if isinstance(value, str):
             tiers = parse_order(value).tiers
@@ -221,14 +217,10 @@ class Pairs(TaskColumn):
         Shrinkage of items.
     size : int, optional
         Set by `fit`.
-    names : dict, optional
-        Display names of items.
     unseen : {"error", "missing"}, default="error"
         What to do with a pair that has an unknown item; "missing" omits it.
-    missing : dict or list, optional
-        Values that mean "no answer".
-    recode : dict, optional
-        Values that are read as another value; the table is not changed.
+    names, missing, recode : optional
+        As in `Categorical`.
 
     Notes
     -----
@@ -238,7 +230,6 @@ class Pairs(TaskColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"drinks": [[("tea", "coffee"), ("coffee", "tea"), ("tea", "water")], "water > coffee; tea = water"]}
     >>> tb.Schema({"drinks": tb.Pairs()}).fit(table)["drinks"].describe()
     'paired comparisons of coffee, tea, water, ties allowed'
@@ -256,8 +247,7 @@ class Pairs(TaskColumn):
         return Tasks(2, self.noise, is_paired=True, has_ties=bool(self.ties))
 
     def _says(self, groups: list[list[int]]) -> bool:
-        whole = sum(map(len, groups)) == 2
-        return whole and (len(groups) == 2 or bool(self.ties))
+        return sum(map(len, groups)) == 2 and (len(groups) == 2 or bool(self.ties))
 
     def _one(self, value: Any) -> Tiers:
         tiers = super()._one(value)
@@ -297,22 +287,8 @@ class Choice(TaskColumn):
         The item "none of these": it is added to every set that is shown in columns.
     noise : {"normal", "gumbel"}, default="normal"
         "normal": multinomial probit with independent noise of variance 1. "gumbel": multinomial logit.
-    attributes : dict, optional
-        {item: {attribute: value}}: known features of items, or profiles (conjoint). Their effects are learned.
-    constants : bool, default=True
-        Whether items have utilities of their own, besides those of their attributes.
-    settings : ListSettings, optional
-        Shrinkage of items.
-    size : int, optional
-        Set by `fit`.
-    names : dict, optional
-        Display names of items.
-    unseen : {"error", "missing"}, default="error"
-        What to do with an unknown item; "missing" omits it from the task.
-    missing : dict or list, optional
-        Values that mean "no answer".
-    recode : dict, optional
-        Values that are read as another value; the table is not changed.
+    attributes, constants, settings, size, names, unseen, missing, recode : optional
+        As in `Pairs`.
 
     Notes
     -----
@@ -323,7 +299,6 @@ class Choice(TaskColumn):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"lunch": [["soup > salad = pie", "pie > salad = none"], {"shown": ["soup", "pie"], "chosen": "pie"}]}
     >>> tb.Schema({"lunch": tb.Choice()}).fit(table)["lunch"].describe()
     'choices among none, pie, salad, soup, up to 3 shown'
@@ -483,7 +458,6 @@ class BestWorst(Choice):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> table = {"q": [["price > taste = brand > size", {"shown": ["price", "size", "taste"], "best": "taste"}]]}
     >>> tb.Schema({"q": tb.BestWorst()}).fit(table)["q"].describe()
     'best and worst of brand, price, size, taste, up to 4 shown'

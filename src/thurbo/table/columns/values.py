@@ -36,10 +36,8 @@ def is_label(value: Any) -> bool:
 
 def spellings(value: Any) -> tuple[Any, ...]:
     """A value and, if it is text that can be read as a number, that number."""
-    try:
-        return (value, float(value)) if isinstance(value, str) and np.isfinite(float(value)) else (value,)
-    except ValueError:
-        return (value,)
+    is_number = isinstance(value, str) and is_number_text(value) and np.isfinite(float(value))
+    return (value, float(value)) if is_number else (value,)
 
 
 def show(value: Any) -> str:

@@ -358,9 +358,8 @@ def _check_header(path: str) -> None:
     if layout not in (2, 3) or most is None:
         raise ThurboError(f'cannot read "{path}": its header is damaged; copy it again')
     if width > 0 and rows > 0 and rows * width > most * os.path.getsize(path):
-        raise ThurboError(
-            f'cannot read "{path}": its header states {rows:,} rows, but the file is too short; copy it again'
-        )
+        problem = f"its header states {rows:,} rows, but the file is too short"
+        raise ThurboError(f'cannot read "{path}": {problem}; copy it again')
 
 
 def _book(meta: Any) -> Codebook:
@@ -378,8 +377,7 @@ def _book(meta: Any) -> Codebook:
             format=str(meta.original_variable_types.get(name) or ""),
             width=meta.variable_display_width.get(name),
         )
-    remarks = tuple(str(note) for note in meta.notes or ())
-    return Codebook(notes, _sets(meta), str(meta.file_label or ""), remarks)
+    return Codebook(notes, _sets(meta), str(meta.file_label or ""), tuple(str(note) for note in meta.notes or ()))
 
 
 def _sets(meta: Any) -> tuple[ColumnGroup, ...]:

@@ -92,9 +92,8 @@ def destination(path: str | os.PathLike[str]) -> Path:
     if not final.parent.is_dir():
         raise ThurboError(f'cannot write "{path}": its directory does not exist; create it first')
     if not os.access(final.parent, os.W_OK):
-        raise ThurboError(
-            f'cannot write "{path}": there is no write permission for its directory; choose another directory'
-        )
+        problem = "there is no write permission for its directory"
+        raise ThurboError(f'cannot write "{path}": {problem}; choose another directory')
     return final
 
 
@@ -174,9 +173,8 @@ def load(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, An
         raise NotTrusted(f'"{path}" was not written by thurbo; give the path that save() wrote')
     version = stamp.removeprefix("thurbo ")
     if not version.isdecimal() or int(version) > FORMAT:
-        raise NotTrusted(
-            f'"{path}" has format {version}, newer than this version of thurbo can read ({FORMAT}); update thurbo'
-        )
+        problem = f"has format {version}, newer than this version of thurbo can read ({FORMAT})"
+        raise NotTrusted(f'"{path}" {problem}; update thurbo')
     text = header.get("description", "")
     if _checksum(arrays, stamp, text) != header.get("sha256"):
         raise NotTrusted(f'"{path}" was changed after it was saved (its checksum is wrong); save the model again')

@@ -62,7 +62,6 @@ def from_long(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> ratings = {"user": ["u1", "u1", "u2"], "movie": ["Alien", "Heat", "Heat"], "stars": [5, 3, 4]}
     >>> tb.from_long(ratings, row="user", item="movie", score="stars")
     Table of 2 rows: user, movie (3 entries of 2 items)
@@ -93,9 +92,8 @@ def _of_people(
     if people is not None and row is not None:
         data |= joined(people, row, owners)
     if name in data:
-        raise SchemaError(
-            "two columns have this name", column=name, remedy="give the new column another name with name="
-        )
+        remedy = "give the new column another name with name="
+        raise SchemaError("two columns have this name", column=name, remedy=remedy)
     if cells is not None:
         data[name] = cells
     made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)
@@ -299,7 +297,6 @@ def from_pairs(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> games = {"day": [1, 1, 2], "winner": ["A", "B", "C"], "loser": ["B", "C", "A"]}
     >>> table = tb.from_pairs(games, row="day")
     >>> table
@@ -372,7 +369,6 @@ def from_choices(
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> shown = {"who": [1, 1, 1, 2, 2], "task": [1] * 5, "car": ["A", "B", "C", "A", "C"], "pick": [0, 1, 0, 0, 1]}
     >>> tb.from_choices(shown, row="who", task="task", item="car", chosen="pick")
     Table of 2 rows: who, choice
@@ -579,8 +575,7 @@ class _Reader:
                 remedy = f'write the number of voters and the order, "3{sign} 1,2"'
                 self.refuse(number, f"{show(line)} is not an order", remedy)
             counts.append(self._whole(number, count, "number of voters"))
-            tiers = self._order(number, order, names)
-            orders.append(tuple(tuple(items[each] for each in tier) for tier in tiers))
+            orders.append(tuple(tuple(items[each] for each in tier) for tier in self._order(number, order, names)))
         if not orders:
             self.refuse(lines[-1][0] if lines else 1, "there are no orders below the header", "copy the file again")
         there = {"voters": sum(counts), "different orders": len(orders)}

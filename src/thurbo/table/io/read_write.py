@@ -58,11 +58,7 @@ _BEGINS = (
 
 
 def read_frame(
-    path: str | os.PathLike[str],
-    *,
-    separator: str | None = None,
-    encoding: str | None = None,
-    sheet: str | None = None,
+    path: str | os.PathLike[str], *, separator: str | None = None, encoding: str | None = None, sheet: str | None = None
 ) -> Any:
     """Read a file as a pandas frame, with its code book in `frame.attrs`."""
     where, suffix = _checked(path)
@@ -71,8 +67,7 @@ def read_frame(
     need("pandas", "pyreadstat" if suffix in STATISTICAL else "pyarrow")
     if suffix in SHEETS:
         need("python_calamine")
-        data = as_delimited(content(where), str(path), sheet)
-        frame, book = read_text(data, str(path), ",", "utf-8")
+        frame, book = read_text(as_delimited(content(where), str(path), sheet), str(path), ",", "utf-8")
     elif suffix in TEXT:
         separator = separator or ("\t" if suffix == ".tsv" else None)
         frame, book = read_text(content(where), str(path), separator, encoding)
@@ -110,9 +105,8 @@ def need(*packages: str) -> None:
     """Raise an error with the install command if a package for reading and writing files is not installed."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise ThurboError(
-                f"reading and writing files needs {package}, which is not installed; run pip install 'thurbo[files]'"
-            )
+            problem = f"reading and writing files needs {package}, which is not installed"
+            raise ThurboError(f"{problem}; run pip install 'thurbo[files]'")
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -335,9 +329,8 @@ def _replaced_in_arrow(native: Any, old: Table, parts: list[Part], new: Table) -
                 table = table.set_column(at, table.field(at), kept)
         if len(parts) > 1:
             rows = np.arange(1, old.n_rows + 1)
-            table = table.add_column(0, ".id", pa.array(rows)).add_column(
-                0, ".imp", pa.array(np.full_like(rows, number))
-            )
+            table = table.add_column(0, ".id", pa.array(rows))
+            table = table.add_column(0, ".imp", pa.array(np.full_like(rows, number)))
         tables.append(table.replace_schema_metadata(native.schema.metadata))
     if len(parts) > 1:
         return pa.concat_tables(tables, promote_options="permissive")

@@ -66,9 +66,8 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     if len(data) >= _MOST_BYTES:
         raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
     # One block, because dtypes are inferred per block; one thread, so that errors have row numbers.
-    reading = arrow.ReadOptions(
-        use_threads=False, block_size=len(data) + 1, column_names=names, skip_rows_after_names=skip
-    )
+    size = len(data) + 1
+    reading = arrow.ReadOptions(use_threads=False, block_size=size, column_names=names, skip_rows_after_names=skip)
 
     def refuse(row: Any) -> str:
         bad.append(row)

@@ -104,8 +104,7 @@ def _in_notation(column: Column, cells: Cells) -> Column:
 
 def _answers_in(column: Column, cells: Cells) -> tuple[Any, ...]:
     """The answers that occur in a table; none, if there are too many, or if they are no labels."""
-    plain_cells = Ignore(missing=column.missing, recode=column.recode).answered(cells)
-    distinct = plain_cells.hashable().factorise()[0]
+    distinct = Ignore(missing=column.missing, recode=column.recode).answered(cells).hashable().factorise()[0]
     labels = in_order(value for value in distinct if is_label(value))
     return labels if len(labels) == len(distinct) and 2 <= len(labels) <= MOST_LABELS else ()
 

@@ -313,13 +313,11 @@ def _rule(
         ends = np.concatenate([[-np.inf], cuts, [np.inf]])
         keep = ends[1:] > ends[:-1]  # an answer without numbers of its own is never given
         answers = tuple(plain(follows.labels[k]) for k in order[keep])
-        return Determined(
-            column, by, accuracy, tuple(float(f"{each:.12g}") for each in ends[:-1][keep][1:]), answers, True
-        )
+        points = tuple(float(f"{each:.12g}") for each in ends[:-1][keep][1:])
+        return Determined(column, by, accuracy, points, answers, True)
     n_by, n_labels = int(source.code.max()) + 1, len(follows.labels)
     counts = np.bincount(one * n_labels + two, own, n_by * n_labels).reshape(n_by, n_labels)
     there = np.flatnonzero(np.bincount(one, minlength=n_by) > 1)  # of one row nothing is known out of sample
     given = tuple(each if isinstance(each := source.labels[k], tuple) else plain(each) for k in there)
-    return Determined(
-        column, by, accuracy, given, tuple(plain(follows.labels[k]) for k in counts[there].argmax(axis=1))
-    )
+    answers = tuple(plain(follows.labels[k]) for k in counts[there].argmax(axis=1))
+    return Determined(column, by, accuracy, given, answers)

@@ -80,8 +80,7 @@ def full_text(name: str, titles: Mapping[str, str]) -> str:
 
 def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = MOST) -> dict[str, str]:
     """A different name of at most `most` characters for each of these columns."""
-    texts = _texts(names, titles)
-    parts = _divided(texts)
+    parts = _divided(_texts(names, titles))
     tags, found = _tags(parts), dict[str, str]()
 
     def shown(name: str, is_item: bool) -> str:
@@ -140,10 +139,8 @@ def without_stem(labels: Sequence[str]) -> tuple[str, ...]:
 
 def _texts(names: Sequence[str], titles: Mapping[str, str]) -> dict[str, str]:
     """The text of each column to shorten: its name if people can read it, and otherwise the title."""
-    flat, groups = (
-        {name: _without_number(name, titles.get(name, "")) for name in names},
-        defaultdict[str, list[str]](list),
-    )
+    flat = {name: _without_number(name, titles.get(name, "")) for name in names}
+    groups = defaultdict[str, list[str]](list)
     for name in names:
         groups[flat[name] or name].append(name)
     found = dict[str, str]()
@@ -221,7 +218,6 @@ def _tags(parts: Mapping[str, _Question]) -> dict[str, str]:
 
 
 def _equal(names: Mapping[str, str]) -> Iterator[list[str]]:
-    """Columns with the same name."""
     groups = defaultdict[str, list[str]](list)
     for name, text in names.items():
         groups[text.casefold()].append(name)

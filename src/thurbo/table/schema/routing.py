@@ -52,7 +52,6 @@ class Skip:
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> print(tb.Skip(columns=["fan", "films"], asked_if="seen_any", values=["Yes"]))
     fan, films: asked only if seen_any = Yes
     """
@@ -209,10 +208,7 @@ def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
 
 
 def not_asked(
-    columns: Mapping[str, Column],
-    skips: Sequence[Skip],
-    table: Table,
-    imputed: Table | None = None,
+    columns: Mapping[str, Column], skips: Sequence[Skip], table: Table, imputed: Table | None = None
 ) -> dict[str, BoolArray]:
     """Rows in which each question with a gate was not asked, [row].
 
@@ -305,6 +301,11 @@ class Gate(NamedTuple):
     labels: list[Any]
     which: Integers  # [row]
 
+    @property
+    def group(self) -> Integers:
+        """The same with rows without an answer as the last group, [row]."""
+        return np.where(self.which < 0, len(self.labels), self.which)
+
 
 def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[Any] = ()) -> tuple[Skip, ...]:
     """All skips of a table: questions of one gate and the same answers are one block, in order of the schema.
@@ -325,10 +326,7 @@ def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[An
     patterns, number = np.unique(np.stack(list(missing.values())), axis=0, return_inverse=True)
     n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
     counts = zip(gates.items(), _counts(list(gates.values()), patterns), strict=True)
-    found = {
-        name: _decides(np.where(gate.which < 0, len(gate.labels), gate.which), each, n_tests)
-        for (name, gate), each in counts
-    }
+    found = {name: _decides(gate.group, each, n_tests) for (name, gate), each in counts}
     place = {name: at for at, name in enumerate(order)}
     chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
@@ -401,10 +399,9 @@ def _counts(gates: Sequence[Gate], patterns: BoolArray) -> list[Integers]:
     ends = np.cumsum([0, *(len(gate.labels) + 1 for gate in gates)])
     one = np.zeros((patterns.shape[1], int(ends[-1])), np.float32)
     for gate, start in zip(gates, ends, strict=False):
-        one[np.arange(len(one)), start + np.where(gate.which < 0, len(gate.labels), gate.which)] = 1
-    total = np.rint(patterns.astype(np.float32) @ one).astype(
-        np.int64
-    )  # one product is much faster than many narrow ones
+        one[np.arange(len(one)), start + gate.group] = 1
+    # One product is much faster than many narrow ones.
+    total = np.rint(patterns.astype(np.float32) @ one).astype(np.int64)
     return [total[:, start:end] for start, end in pairwise(ends)]
 
 

@@ -68,7 +68,6 @@ class Schema(Mapping[str, Column]):
 
     Examples
     --------
-    >>> import thurbo as tb
     >>> schema = tb.Schema({"fan": tb.Binary(true="Yes"), "trust": tb.Ordinal(["none", "some", "a lot"])})
     >>> schema.names
     ('fan', 'trust')
@@ -136,7 +135,6 @@ class Schema(Mapping[str, Column]):
         return hash(tuple(self._columns.items()))
 
     def __or__(self, other: Mapping[str, Column]) -> Schema:
-        """A copy with some columns added or replaced."""
         columns = {**self._columns, **check_mapping(other)}
         kept = {name: reason for name, reason in self._reasons.items() if name not in other}
         sure = {name: each for name, each in self._confidence.items() if name not in other}
@@ -225,7 +223,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
         >>> print(schema.with_skips([tb.Skip(["fan"], "seen_any", ["Yes"])]).skips[0])
         fan: asked only if seen_any = Yes
@@ -251,7 +248,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema.infer({"fan": ["Yes", "No", None], "height": [1.71, 1.85, 1.62]})
         >>> [type(column).__name__ for column in schema.values()]
         ['Binary', 'Continuous']
@@ -277,10 +273,8 @@ class Schema(Mapping[str, Column]):
             own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
             schema = cls(columns, reasons=reasons, skips=find_skips(columns, source, rules), **own)
             return schema._with(columns, "found", determined=rules or None)
-        others = {
-            name: Ignore("a second row identifier") if column.role == "id" else column
-            for name, column in found.columns.items()
-        }
+        second = [name for name, column in found.columns.items() if column.role == "id"]
+        others = found.columns | dict.fromkeys(second, Ignore("a second row identifier"))
         reasons[source.owner] = "the row identifier of the long table"
         columns = {source.owner: Id(), **others, **lists}
         return cls(columns, reasons=reasons, titles=found.titles, confidence=found.confidence)
@@ -302,7 +296,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tb.Schema({"party": tb.Categorical()}).fit({"party": ["Red", "Blue", "Red"]})["party"].labels
         ('Blue', 'Red')
         """
@@ -347,7 +340,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
         >>> type(schema.read_ordinals("utilities")["trust"]).__name__
         'Categorical'
@@ -546,11 +538,8 @@ class Schema(Mapping[str, Column]):
         columns = {}
         for name, column in self._columns.items():
             sure = self._confidence.get(name)
-            notes = {
-                "title": self._titles.get(name),
-                "confidence": sure and round(sure, 2),
-                "why": self._reasons.get(name),
-            }
+            notes = {"title": self._titles.get(name), "confidence": sure and round(sure, 2)}
+            notes["why"] = self._reasons.get(name)
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         state: dict[str, Any] = {}
         if self._skips is not None:
@@ -573,7 +562,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> tb.Schema({"age": tb.Continuous()}).declare_missing([-9])["age"].missing
         ((-9, '-9'),)
         """
@@ -608,7 +596,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Categorical(["low", "high", "n/a"], missing=["-"])})
         >>> schema.with_type("trust", "ordinal")["trust"]  # doctest: +ELLIPSIS
         Ordinal(levels=('low', 'high', 'n/a'), ... missing=(('-', '-'),)...)
@@ -638,7 +625,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Categorical(["a lot", "none", "some"])})
         >>> print(schema.with_order("trust", ["none", "some", "a lot"])["trust"].describe())
         none < some < a lot
@@ -671,7 +657,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"trust": tb.Ordinal(["low", "high", "other"], missing=["-"])})
         >>> schema.with_missing("trust", ["other", "-"])["trust"].describe()
         'low < high'
@@ -719,7 +704,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"news: TV": tb.Binary(), "news: radio": tb.Binary(), "age": tb.Continuous()})
         >>> schema = schema.group("news", ["news: TV", "news: radio"])
         >>> schema.names, schema["news"].labels
@@ -728,11 +712,8 @@ class Schema(Mapping[str, Column]):
         ('news: TV', 'news: radio', 'age')
         """
         source = None if table is None else as_table(table)
-        members = (
-            [columns]
-            if isinstance(columns, str)
-            else list(columns.values() if isinstance(columns, Mapping) else columns)
-        )
+        given = columns.values() if isinstance(columns, Mapping) else columns
+        members = [columns] if isinstance(columns, str) else list(given)
         for member in members:
             if self[member].source_columns(member) not in ((), (member,)):
                 problem = "it is a question of several columns"
@@ -768,7 +749,6 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import thurbo as tb
         >>> schema = tb.Schema({"news": tb.MultiSelect(columns={"TV": "tv", "radio": "radio"})})
         >>> schema.ungroup("news").names
         ('tv', 'radio')
@@ -811,22 +791,18 @@ class Schema(Mapping[str, Column]):
         """The schema that `to_dict` wrote, or a hand-written one with `missing` and `scales` for the whole file."""
         if not isinstance(state, Mapping) or not isinstance(state.get("columns"), Mapping):
             raise SchemaError("the schema has no columns", remedy='add a [columns."name"] table for each column')
-        columns, reasons, titles, confidence = {}, {}, {}, {}
-        for name, entry in with_scales(state).items():
+        columns, entries = dict[str, Column](), with_scales(state)
+        for name, entry in entries.items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
-            if "why" in entry:
-                reasons[name] = str(entry["why"])
-            if "title" in entry:
-                titles[name] = str(entry["title"])
-            if "confidence" in entry:
-                confidence[name] = float(entry["confidence"])
+            own = {key: value for key, value in entry.items() if key not in ("why", "title", "confidence")}
             try:
-                columns[name] = column_from_dict(
-                    {k: v for k, v in entry.items() if k not in ("why", "title", "confidence")}
-                )
+                columns[name] = column_from_dict(own)
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
+        reasons = {name: str(entry["why"]) for name, entry in entries.items() if "why" in entry}
+        titles = {name: str(entry["title"]) for name, entry in entries.items() if "title" in entry}
+        confidence = {name: float(entry["confidence"]) for name, entry in entries.items() if "confidence" in entry}
         skips = read_skips(state["skips"]) if "skips" in state else None
         rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
         found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules, confidence=confidence)
@@ -837,7 +813,7 @@ class Schema(Mapping[str, Column]):
 
         Examples
         --------
-        >>> import tempfile, thurbo as tb
+        >>> import tempfile
         >>> schema = tb.Schema({"age": tb.Continuous()})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     schema.to_toml(f"{folder}/schema.toml")

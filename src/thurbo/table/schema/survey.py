@@ -64,7 +64,7 @@ def read(
 
     Examples
     --------
-    >>> import tempfile, thurbo as tb
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = tb.write({"fan": ["Yes", "No", None], "age": [31.5, 58.0, 44.5]}, f"{folder}/survey.csv")
     ...     frame, schema = tb.read(path)
@@ -125,7 +125,7 @@ def write(
 
     Examples
     --------
-    >>> import tempfile, thurbo as tb
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tb.write({"age": [31, 58]}, f"{folder}/survey.csv").name
     'survey.csv'
@@ -181,7 +181,7 @@ def read_preferences(path: str | os.PathLike[str], per: Literal["order", "voter"
 
     Examples
     --------
-    >>> import tempfile, thurbo as tb
+    >>> import tempfile
     >>> orders = {"order": [["a", "b", "c"], ["c", "a"]], "voters": [3, 1]}
     >>> schema = {"order": tb.Ranking(["a", "b", "c"]), "voters": tb.Weight()}
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -199,8 +199,7 @@ def read_preferences(path: str | os.PathLike[str], per: Literal["order", "voter"
     titles = {"order": found.title}
     if per == "voter":
         return frames.any_frame({"order": np.repeat(cells, counts)}), Schema(columns, titles=titles)
-    data = {"order": cells, "weight": counts}
-    return frames.any_frame(data), Schema(columns | {"weight": Weight()}, titles=titles)
+    return frames.any_frame({"order": cells, "weight": counts}), Schema(columns | {"weight": Weight()}, titles=titles)
 
 
 def write_preferences(
@@ -231,7 +230,7 @@ def write_preferences(
 
     Examples
     --------
-    >>> import tempfile, thurbo as tb
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tb.write_preferences({"order": ["a > b", "b > a"]}, f"{folder}/x.soc", {"order": tb.Ranking()}).name
     'x.soc'

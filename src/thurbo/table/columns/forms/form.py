@@ -189,10 +189,8 @@ class Form(ABC):
 
     def interval(self, ask: Ask, level: float) -> NDArray[Any]:
         """Both ends of the central interval of each answer, [answer, 2]."""
-        raise ThurboError(
-            f"a column of kind {self.column.kind} has no order, so it has no intervals; "
-            "use a number or an ordinal column, or use predict_proba"
-        )
+        problem = f"a column of kind {self.column.kind} has no order, so it has no intervals"
+        raise ThurboError(f"{problem}; use a number or an ordinal column, or use predict_proba")
 
     def n_parts(self) -> int:
         """Number of answers in a cell that are scored and drawn one after another."""
@@ -549,9 +547,8 @@ def normal(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[fl
     def loss(at: FloatArray) -> float:
         size = max(float(np.exp(at[1])), 1e-3)
         low, high = (lower - at[0]) / size, (upper - at[0]) / size
-        found = np.where(
-            point, -0.5 * np.where(point, low, 0.0) ** 2 - np.log(size) - LOG_ROOT_2PI, log_between(low, high)
-        )
+        density = -0.5 * np.where(point, low, 0.0) ** 2 - np.log(size) - LOG_ROOT_2PI
+        found = np.where(point, density, log_between(low, high))
         return float(-np.average(found, weights=weight) + 1e-3 * (at @ at) / 2)
 
     found = minimize(loss, [mean, np.log(deviation)], method="Nelder-Mead").x

@@ -16,22 +16,7 @@ from scipy.special import log_ndtr, ndtr
 
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.forms import form
-from thurbo.table.columns.forms.form import (
-    Answers,
-    Ask,
-    ByRival,
-    Certainty,
-    Columns,
-    Form,
-    LabelForm,
-    Normal,
-    Profile,
-    Start,
-    Tested,
-    Trial,
-    log_between,
-    log_of,
-)
+from thurbo.table.columns.forms.form import Answers, Ask, ByRival, Columns, LabelForm, Normal, Profile, Tested, Trial
 from thurbo.table.columns.numbers import Precision
 
 N_BANDS = 16  # into which the numbers of a column are divided when they are drawn
@@ -73,7 +58,7 @@ class Distribution(NamedTuple):
         return steps @ function(0.5 * (self.grid[1:] + self.grid[:-1])) / steps.sum(axis=1)
 
 
-class NumberForm(Form):
+class NumberForm(form.Form):
     """A number, exactly or within an interval."""
 
     column: Any  # a measured column: it has to_user, limited, declared_range, as_columns and standard
@@ -104,10 +89,10 @@ class NumberForm(Form):
         ends = np.stack([self._to_user(found.quantile(share)) for share in (tail, 1.0 - tail)], axis=1)
         return np.clip(ends, *self.column.declared_range)
 
-    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> form.Certainty:
         """Half of the width of the 90 % interval, in the user's units."""
         ends = self.interval(ask, MARGIN_LEVEL)
-        return Certainty("margin", 0.5 * (ends[:, 1] - ends[:, 0]))
+        return form.Certainty("margin", 0.5 * (ends[:, 1] - ends[:, 0]))
 
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """The log density of a number, or the log-probability of an interval."""
@@ -117,7 +102,7 @@ class NumberForm(Form):
             found = np.where(point, ask.density(np.where(point, lower, 0.0))[0], 0.0)
         if not point.all():
             ends = np.where(point, -1.0, lower), np.where(point, 1.0, upper)
-            found = np.where(point, found, log_of(ask.mass(*ends)))
+            found = np.where(point, found, form.log_of(ask.mass(*ends)))
         return found + block.log_jacobian
 
     def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
@@ -239,12 +224,10 @@ class NumberForm(Form):
         chances = {"": trial.ask.mass(lower, upper)[which]}
         for rival, guess in guesses.items():
             ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            chances[rival] = np.exp(log_between(*ends))[which]
+            chances[rival] = np.exp(form.log_between(*ends))[which]
         # The Jacobian is that of intervals which were widened for single precision.
-        scores = {
-            rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + block.log_jacobian[rows]
-            for rival, each in chances.items()
-        }
+        log_unit = block.log_jacobian[rows]
+        scores = {rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + log_unit for rival, each in chances.items()}
         about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
         return Tested.of(about, self.column, "interval", row, weight, score=scores)
 
@@ -275,13 +258,13 @@ class NumberForm(Form):
             return self._item_profile(block, values, self.column.to_user)
         return Profile(("",), values[:, None], self._to_user)
 
-    def start(self, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> form.Start:
         n_sites = len(block.sites)
         if block.entries is None:
-            return Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
+            return form.Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
         middle, says = self._middle(block)
         shift = form.shifts(block, np.where(says, middle, 0.0), form.line_weight(block, weight) * says)
-        return Start(np.zeros((n_sites, 0)), shift)
+        return form.Start(np.zeros((n_sites, 0)), shift)
 
     def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
         """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
@@ -310,7 +293,7 @@ class BandForm(LabelForm, NumberForm):
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """The log-probability of a band; of a number or an interval, that of a number."""
         code, chance = self.column.codes(block), self.probabilities(ask)
-        found = log_of(chance[np.arange(len(code)), np.maximum(code, 0)])
+        found = form.log_of(chance[np.arange(len(code)), np.maximum(code, 0)])
         return found if (code >= 0).all() else np.where(code >= 0, found, super().log_prob(ask, block, part))
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
@@ -365,7 +348,8 @@ class RoundedForm(NumberForm):
         for rival, guess in guesses.items():
             centre, deviation = guess.mean[:, None], guess.deviation[:, None]
             low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            below[rival], score[rival] = np.exp(log_ndtr(low)), np.maximum(log_between(low, high), LOG_LEAST_DENSITY)
+            below[rival] = np.exp(log_ndtr(low))
+            score[rival] = np.maximum(form.log_between(low, high), LOG_LEAST_DENSITY)
             reach = np.linspace((centre - REACH * deviation).min(), (centre + REACH * deviation).max(), GRID_POINTS)
             grid = np.sort(np.concatenate([reach, self.column.standard_knots]))
             on_grid = Distribution(guess.mean, grid, ndtr((grid - centre) / deviation))
@@ -390,7 +374,7 @@ class RoundedForm(NumberForm):
         both = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
         low, high = np.where(both, lower, -1.0), np.where(both, upper, 1.0)
         bells = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / np.sqrt(2 * np.pi)
-        inside = bells / np.maximum(np.exp(log_between(low, high)), 1e-300)
+        inside = bells / np.maximum(np.exp(form.log_between(low, high)), 1e-300)
         margin = SMALL * (high - low)  # not an end, which belongs to a neighbour too
         return np.where(both & (upper - lower > SMALL), inside.clip(low + margin, high - margin), middle), says
 

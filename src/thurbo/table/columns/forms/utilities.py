@@ -15,22 +15,7 @@ from scipy.special import gammaln, log_ndtr, ndtri
 
 from thurbo.table.columns.cells import Block, BoolArray, Entries, FloatArray, IntArray
 from thurbo.table.columns.forms import form
-from thurbo.table.columns.forms.form import (
-    Answers,
-    Ask,
-    ByRival,
-    Certainty,
-    Columns,
-    Form,
-    LabelForm,
-    Profile,
-    Start,
-    Tested,
-    Trial,
-    line_weight,
-    log_of,
-    standing,
-)
+from thurbo.table.columns.forms.form import Answers, Ask, ByRival, Columns, Form, LabelForm, Profile, Tested, Trial
 
 COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
 MOST_DRAWS = 50  # of orders, until they agree with what is known
@@ -56,7 +41,7 @@ class ChoiceForm(LabelForm):
         """log P(the label), of one of several their sum; of other orders the log-probability of the order."""
         chance, which = ask.largest()[0], block.label
         own = np.where(block.one_of[:, None], block.tier == 1, which[:, None] == np.arange(chance.shape[1]))
-        found = log_of((chance * own).sum(axis=1))
+        found = form.log_of((chance * own).sum(axis=1))
         other = ~block.one_of & (which < 0)
         return np.where(other, ask.orders(block.tier), found) if other.any() else found
 
@@ -82,7 +67,7 @@ class ChoiceForm(LabelForm):
         return [self._tested(about, answer, code[rows][kept], rivals, weight, row)]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
-        return standing(block), block.takes_part.any(axis=1) & shown
+        return form.standing(block), block.takes_part.any(axis=1) & shown
 
     def answers(self, name: str, block: Block) -> Answers:
         """As a whole the preferred label, and a yes or no for each label."""
@@ -95,8 +80,8 @@ class ChoiceForm(LabelForm):
     def profile(self, block: Block) -> Profile:
         return Profile(self.column.texts, best(block))
 
-    def start(self, block: Block, weight: FloatArray) -> Start:
-        return Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
+    def start(self, block: Block, weight: FloatArray) -> form.Start:
+        return form.Start(np.zeros((len(block.sites), 0)), starting_utilities(block.tier, weight))
 
     def shares(self, block: Block, weight: FloatArray) -> FloatArray | None:
         which = block.label
@@ -142,10 +127,10 @@ class OrderForm(ChoiceForm):
                 x[row, part[place]] = np.sort(x[row, part])
         return self.column.decode_columns(name, x, *self._units)
 
-    def certainty(self, ask: Ask, values: NDArray[Any]) -> Certainty:
+    def certainty(self, ask: Ask, values: NDArray[Any]) -> form.Certainty:
         """The probability that the first item is the best."""
         chance, mean = ask.largest()
-        return Certainty("probability", np.take_along_axis(chance, mean.argmax(axis=1)[:, None], axis=1)[:, 0])
+        return form.Certainty("probability", np.take_along_axis(chance, mean.argmax(axis=1)[:, None], axis=1)[:, 0])
 
     def interval(self, ask: Ask, level: float) -> NDArray[Any]:
         """In the listed layout, an interval of the utility of each item: mean ± z standard deviations."""
@@ -203,7 +188,7 @@ class OrderForm(ChoiceForm):
     def _test_pairs(self, trial: Trial, mean: FloatArray) -> Tested:
         """Accuracy on pairs of ranked items: by mean utility, mean position, and ridge regression of positions."""
         block, rows = trial.block, trial.masked
-        place = standing(block)
+        place = form.standing(block)
         shown = block.takes_part.any(axis=1) & ~trial.is_masked
         ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
         usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
@@ -257,21 +242,20 @@ class OrderForm(ChoiceForm):
     def shrinkage(self, block: Block, weight: FloatArray) -> FloatArray:
         return np.ones(len(block.sites))
 
-    def start(self, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> form.Start:
         if block.entries is None:
             return super().start(block, weight)
-        shift = form.shifts(block, block.tier[:, 0].astype(np.float64), line_weight(block, weight))
-        return Start(np.zeros((len(block.sites), 0)), shift)
+        shift = form.shifts(block, block.tier[:, 0].astype(np.float64), form.line_weight(block, weight))
+        return form.Start(np.zeros((len(block.sites), 0)), shift)
 
 
 def _floored(scores: ByRival) -> ByRival:
-    """Log scores that are finite."""
     return {rival: np.maximum(each, np.log(form.LEAST_CHANCE)) for rival, each in scores.items()}
 
 
 def _position(block: Block) -> FloatArray:
     """Position of each line of a list in its row's order, from −1 (last) to 1 (first), NaN if it is not compared."""
-    return np.where(block.tier[:, 0] >= 0, standing(block)[:, 0], np.nan)
+    return np.where(block.tier[:, 0] >= 0, form.standing(block)[:, 0], np.nan)
 
 
 def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
@@ -311,8 +295,7 @@ def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
     """Mean position of each shown item, and the slope of the log-odds of a pair in their difference."""
     block = trial.block
     shown = ~trial.is_masked
-    place = standing(block)[:, 0]
-    usual = form.shifts(block, place, trial.weight * shown)
+    usual = form.shifts(block, form.standing(block)[:, 0], trial.weight * shown)
     kept = np.flatnonzero(shown)[: MOST_PAIRS // 4]
     better, worse = form.pairs_of(block.lists.row[kept], block.tier[kept, 0])
     gap = usual[block.lists.site[kept[better]]] - usual[block.lists.site[kept[worse]]]
@@ -375,10 +358,10 @@ class TaskForm(OrderForm):
     def profile(self, block: Block) -> Profile:
         return self._item_profile(*_averaged(block), lambda place: place)
 
-    def start(self, block: Block, weight: FloatArray) -> Start:
+    def start(self, block: Block, weight: FloatArray) -> form.Start:
         """The utilities of a model without differences between rows, and the threshold of ties at their share."""
         assert block.tasks is not None
-        lines = line_weight(block, weight)
+        lines = form.line_weight(block, weight)
         utility = _usual(block, np.ones(len(lines), bool), lines)
         if block.tasks.noise == "normal":
             utility = utility * CLOSER_SCALE
@@ -386,7 +369,7 @@ class TaskForm(OrderForm):
         if block.tasks.has_ties:
             share = float(np.exp(_of_ties(block, np.ones(len(lines), bool), lines)[0]))
             scale = np.sqrt(2.0) * float(ndtri(0.5 + 0.5 * share))
-        return Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
+        return form.Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
 
 
 def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, FloatArray]:
