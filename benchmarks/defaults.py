@@ -6,22 +6,23 @@ A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the mod
 hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. There are as many
 masks as --seeds says, and more of a table with few answers, so that its calibration error is not mostly chance: as many
 as hide 6,000 binary and ordinal answers, up to twelve ("n_masks"). The baselines see the same cells: the shares of each
-column, logistic (ridge) regressions and gradient boosting of each column on all others. "log_score" is the mean over
-all hidden answers of all masks (nats), "interval" its 95 % interval over respondents; "difference" is that to the
-better of the two regressions, with its interval; a table is ahead or behind if that interval excludes zero. These
-counts and the mean gains are those of the six small surveys and GSS. "ece" is the expected calibration error of the
-"n_ece" hidden binary and ordinal answers. "ece_noise" is its mean for a perfectly calibrated model, by simulation, and
-"ece_p" the share of simulations in which it is at least "ece": a p-value of perfect calibration. Several masks can hide
-the same answer, so that only "n_distinct" of the answers are different ones. A simulation draws one uniform number for
-each of these and calls the answer right under every mask whose confidence is above it. "stacked" is the log score of
-the best weighted mean of the model and both regressions, with weights chosen on the hidden answers themselves: what
-could still be gained. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a weight decay of
-0.2.
+column, logistic (ridge) regressions and gradient boosting of each column on all others, and the mean of these two
+("both"). "log_score" is the mean over all hidden answers of all masks (nats), "interval" its 95 % interval over
+respondents; "difference" is that to the best baseline, with its interval; a table is ahead or behind if that interval
+excludes zero. These counts and "mean_gain" are those of all tables with baselines. A table with a column of weights is
+fitted and scored with them, and so are its baselines. "ece" is the expected calibration error of the "n_ece" hidden
+binary and ordinal answers. "ece_noise" is its mean for a perfectly calibrated model, by simulation, and "ece_p" the
+share of simulations in which it is at least "ece": a p-value of perfect calibration. Several masks can hide the same
+answer, so that only "n_distinct" of the answers are different ones. A simulation draws one uniform number for each of
+these and calls the answer right under every mask whose confidence is above it. "stacked" is the log score of the best
+weighted mean of the model and both regressions, with weights chosen on the hidden answers themselves: what could still
+be gained. With --tuned, "tuned" is the log score of 10 hidden units and 5 factors with a weight decay of 0.2.
 
-r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of the Afrobarometer, of which 30 columns
-are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without baselines. Other tasks have measures of
-their own (`defaults_tasks`). --quick takes one mask of the six small surveys. With --cache, predictions of the
-baselines are kept in files, so that later runs only fit the model. Data: $THURBO_DATA. The last line is JSON.
+"stackoverflow" are 4,000 developers. r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of
+the Afrobarometer, of which 30 columns are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without
+baselines. Other tasks have measures of their own (`defaults_tasks`). --quick takes one mask of the six small surveys.
+With --cache, predictions of the baselines are kept in files, so that later runs only fit the model. Data: $THURBO_DATA.
+The last line is JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import lzma
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +56,7 @@ from thurbo.table.columns.forms.form import Normal, Tested, calibration_of_label
 from thurbo.table.io.frames import as_table
 
 SHARE = 0.1
-RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting"}
+RIVALS = {"marginal": "_marginal", "logistic": "_logistic", "boosting": "_boosting", "both": "_both"}
 FILES = {
     "starwars": "starwars/StarWars.csv",
     "flying": "small-surveys/flying-etiquette.csv",
@@ -62,6 +65,10 @@ FILES = {
     "steak": "small-surveys/steak-risk-survey.csv",
     "thanksgiving": "small-surveys/thanksgiving-2015.csv",
     "gss": "gss-2014/GSS_2014_18var.csv",
+    "religion": "small-surveys/religion-survey.csv",
+    "masculinity": "small-surveys/masculinity-survey.csv",
+    "midwest": "small-surveys/region-midwest.csv",
+    "stackoverflow": "stackoverflow-2016/sample.csv.xz",
 }
 SMALL = tuple(FILES)[:6]
 R4 = ("r4", "r4-raw", "r4-whole")
@@ -113,8 +120,18 @@ def masked_tables(names: Sequence[str] = SMALL, seed: int = 0, cache: Path | Non
             if name in R4:
                 yield _afrobarometer(name, seed, cache)
             else:
-                frame, schema = tb.read(Path(os.environ["THURBO_DATA"]) / FILES[name])
+                frame, schema = _read(Path(os.environ["THURBO_DATA"]) / FILES[name])
                 yield hide(name, frame, schema, seed, cache)
+
+
+def _read(path: Path) -> tuple[pd.DataFrame, tb.Schema]:
+    """A file as it comes; one that is compressed as it comes out."""
+    if path.suffix != ".xz":
+        return tb.read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / path.stem
+        plain.write_bytes(lzma.decompress(path.read_bytes()))
+        return tb.read(plain)
 
 
 def _afrobarometer(name: str, seed: int, cache: Path | None) -> Masked:
@@ -160,11 +177,12 @@ def hide(
         shown[column] = shown[column].mask(rows)
     shown.attrs = dict(frame.attrs)
     path = None if cache is None or not baselines else cache / f"{name}-{seed}-{fingerprint(shown, hidden)}.npz"
-    wanted = tuple(hidden) if scored is None else tuple(scored)
+    wanted, weight = tuple(hidden) if scored is None else tuple(scored), schema.weights(table)
+    weight = np.ones(table.n_rows) if weight is None else weight
 
     def score(model: tb.TBM) -> list[Tested]:
         rest, blocks = model._query(shown), model.schema_.compile(frame)
-        return _tests(rest, blocks, hidden, wanted, baselines, path)
+        return _tests(rest, blocks, hidden, wanted, baselines, path, weight)
 
     return Masked(name, seed, fitted, shown, frame, hidden, score)
 
@@ -202,6 +220,7 @@ def _tests(
     scored: Sequence[str],
     baselines: tuple[str, ...],
     path: Path | None,
+    weight: np.ndarray,
 ) -> list[Tested]:
     """Scores of the hidden answers by a fitted model and by the baselines, which are computed once for each mask."""
     store: dict[str, np.ndarray] = {}
@@ -209,7 +228,7 @@ def _tests(
         with np.load(path) as kept:
             store = dict(kept)
     n_kept, tests = len(store), list[Tested]()
-    for trial in trials(Kept, rest, blocks, hidden, scored, baselines):
+    for trial in trials(Kept, rest, blocks, hidden, scored, baselines, weight):
         trial.store = store
         column = rest.schema[trial.name]
         tests += column.form.test(trial)
@@ -226,13 +245,14 @@ def trials(
     hidden: Mapping[str, np.ndarray],
     scored: Iterable[str],
     baselines: tuple[str, ...],
+    weight: np.ndarray | None = None,
 ) -> Iterator[Trial]:
     """The columns with hidden answers, each as a trial of some kind; what regressions see has no hidden answer."""
     features = {name: baseline.features(rest.schema[name], blocks[name], ~hidden[name]) for name in hidden}
     for name in scored:
         if hidden[name].any():
-            weight = line_weight(blocks[name], np.ones(rest.evidence.n_rows))
-            yield kind(name, rest, blocks[name], hidden[name], weight, features, baselines, LIMITS)
+            own = line_weight(blocks[name], np.ones(rest.evidence.n_rows) if weight is None else weight)
+            yield kind(name, rest, blocks[name], hidden[name], own, features, baselines, LIMITS)
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -296,8 +316,8 @@ def summary(
 
 
 def _compared(by_seed: Sequence[Sequence[Tested]], cells: Sequence[Tested], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The difference to the better regression; nothing without regressions."""
-    rivals = [name for name in ("logistic", "boosting") if found[f"log_score{RIVALS[name]}"] is not None]
+    """The difference to the best baseline; nothing without regressions."""
+    rivals = [name for name in ("logistic", "boosting", "both") if found[f"log_score{RIVALS[name]}"] is not None]
     if not rivals:
         return {}
     better = max(rivals, key=lambda name: found[f"log_score{RIVALS[name]}"])
@@ -347,7 +367,7 @@ def show(name: str, one: Mapping[str, Any]) -> None:
     if "measure" in one:
         print(f"{name:<18}{one['measure']}: {one['value']:.4f}{one['seconds']:>10.1f} s", flush=True)
         return
-    columns = (one[each] for each in ("marginal", "logistic", "boosting", "log_score"))
+    columns = (one[each] for each in ("marginal", "logistic", "boosting", "both", "log_score"))
     scores = "".join(f"{'':>10}" if each is None else f"{each:>10.4f}" for each in columns)
     low, high = one.get("difference_interval", (0.0, 0.0))
     gap = f"{one['difference']:+.4f} [{low:+.4f}, {high:+.4f}]" if "difference" in one else ""
@@ -358,11 +378,11 @@ def show(name: str, one: Mapping[str, Any]) -> None:
 
 def report(tables: Mapping[str, Mapping[str, Any]]) -> None:
     """The table for people and the JSON line."""
-    header = "".join(f"{each:>10}" for each in ("shares", "logistic", "boosting", "TBM"))
-    print(f"\n{'':<18}{'n':>8}{header}  {'TBM - better':<28}{'':<8}{'ECE (noise)':<18}{'s':>7}")
+    header = "".join(f"{each:>10}" for each in ("shares", "logistic", "boosting", "both", "TBM"))
+    print(f"\n{'':<18}{'n':>8}{header}  {'TBM - best':<28}{'':<8}{'ECE (noise)':<18}{'s':>7}")
     for name, one in tables.items():
         show(name, one)
-    counted = [one for name, one in tables.items() if name not in R4 and "verdict" in one]
+    counted = [one for one in tables.values() if "verdict" in one]
     verdicts = [one["verdict"] for one in counted]
     found: dict[str, Any] = {word: verdicts.count(word) for word in ("ahead", "level", "behind")}
     if counted:

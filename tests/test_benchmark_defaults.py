@@ -58,7 +58,7 @@ def test_baselines_are_kept(
         monkeypatch.setattr(baseline, name, lambda *_: pytest.fail("fitted again"))
     monkeypatch.setattr(defaults, "NUMBERS", (baseline.ridge, baseline.boosted_numbers))
     assert defaults.hide("made", frame, schema, 0, tmp_path).figures(model) == pytest.approx(first)
-    assert set(first) == {"log_score", "marginal", "logistic", "boosting", "ece"}
+    assert set(first) == {"log_score", "marginal", "logistic", "boosting", "both", "ece"}
     with pytest.raises(pytest.fail.Exception, match="fitted again"):
         defaults.hide("made", frame, schema, 1, tmp_path).figures(model)
 

@@ -384,7 +384,7 @@ def test_the_result_says_how_it_was_made(found: Evaluation) -> None:
         assert "in 2 folds" in said
         assert "boosting" in said
         assert "Caution" not in said
-    assert text.count("95 % interval") == 4  # the table, and a sentence for each baseline
+    assert text.count("95 % interval") == 5  # the table, and a sentence for each baseline
     assert {"gain_boosting", "gain_boosting_low", "log_score_boosting"} <= set(found.frame.columns)
     assert found.frame["gain_logistic_high"].dtype == np.float64
     assert found == pd.read_pickle(_pickled(found))

@@ -16,7 +16,7 @@ from scipy.special import softmax
 import thurbo as tb
 from thurbo.errors import NotTrusted
 from thurbo.fit import experts
-from thurbo.predict.correction import ANSWERED, Expert, Source, Table, Trees, in_leaves
+from thurbo.predict.correction import ANSWERED, Conditional, Expert, Source, Trees, in_leaves
 from thurbo.predict.model import Query
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io import files
@@ -430,7 +430,7 @@ def test_saved_trees_say_the_same_and_damaged_ones_are_refused(tmp_path: Any) ->
 
 
 def test_tables_have_one_row_for_each_part() -> None:
-    table = Table("a", np.asarray([0.5, 1.5]), np.asarray([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]]))
+    table = Conditional("a", np.asarray([0.5, 1.5]), np.asarray([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]]))
     chance, known = table.predict(found_in({"a": np.asarray([0.0, 2.0, np.nan, 1.0])}), np.asarray([1, 2, 3]))
     np.testing.assert_allclose(chance[[0, 2]], [[0.9, 0.1], [0.5, 0.5]])
     assert known.tolist() == [True, False, True]

@@ -38,8 +38,9 @@ def evaluate(
     The answers of X are divided into folds at random. For each fold, a copy of the model is fitted to the table without
     the answers of this fold, and predicts each of them from the other answers of its row. The baselines are fitted to
     the same cells: the frequencies of each column, a regression of each column on all others (logistic, or ridge for
-    numbers), and gradient boosting of each column on all others. Types and labels of columns come from the whole table,
-    as they would from a questionnaire; everything else is learned without the hidden answers.
+    numbers), gradient boosting of each column on all others, and the mean of these two. Types and labels of columns
+    come from the whole table, as they would from a questionnaire; everything else is learned without the hidden
+    answers.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
 from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.rbm import Params
-from thurbo.predict.correction import Anchor, Correction, Expert, Route, Routes, Source, Table, Trees
+from thurbo.predict.correction import Anchor, Conditional, Correction, Expert, Route, Routes, Source, Trees
 from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair
 from thurbo.table.columns.values import plain
 from thurbo.table.io import files
@@ -254,15 +254,15 @@ def _save_experts(learned: Correction, arrays: dict[str, np.ndarray]) -> dict[st
     return found
 
 
-def _table_state(table: Table) -> dict[str, Any]:
+def _table_state(table: Conditional) -> dict[str, Any]:
     return {"by": table.by, "edges": table.edges.tolist(), "chance": table.chance.tolist()}
 
 
 EXPERT = "expert"
 
 
-def _table(state: dict[str, Any], schema: Schema, n_labels: int | None = None) -> Table:
-    table = Table(str(state["by"]), *(np.asarray(state[part], np.float64) for part in ("edges", "chance")))
+def _table(state: dict[str, Any], schema: Schema, n_labels: int | None = None) -> Conditional:
+    table = Conditional(str(state["by"]), *(np.asarray(state[part], np.float64) for part in ("edges", "chance")))
     shape = len(table.edges) + 1, n_labels or table.chance.shape[1]
     fits = table.by in schema.modelled and table.edges.ndim == 1 and table.chance.shape == shape
     if not fits or not (table.chance > 0).all() or not (np.diff(table.edges) > 0).all():

@@ -614,10 +614,11 @@ class Queries(TransformerMixin):
 
         A share of the answers of X is hidden ("masked"), and each is predicted from the rest of its row. The first
         baseline always predicts the frequencies of the column. The second is a regression of each column on all other
-        columns (logistic, or ridge for numbers), the third gradient boosting of each column on all others. They are
-        fitted to the answers of X that are not hidden. If a regression has more than 300 features, it uses their first
-        64 principal components. Give rows that were not used in `fit`; otherwise the model has already seen the
-        answers, and the result says so (`n_seen_rows`). `tb.evaluate` hides answers before it fits the model.
+        columns (logistic, or ridge for numbers), the third gradient boosting of each column on all others, the fourth
+        the mean of these two. They are fitted to the answers of X that are not hidden. If a regression has more than
+        300 features, it uses their first 64 principal components. Give rows that were not used in `fit`; otherwise the
+        model has already seen the answers, and the result says so (`n_seen_rows`). `tb.evaluate` hides answers before
+        it fits the model.
 
         Parameters
         ----------

@@ -137,6 +137,8 @@ class TBM(ItemQueries, BaseEstimator):
     members_ : list of dict
         Settings of each member, the leading one first, with its weight and its log-likelihood per held-out answer.
         Empty if there is one member.
+    experts_ : list of dict
+        Boosted trees beside the members: for each question (and option) their weight, and what they use most.
     time_spent_ : dict
         Seconds of "reading", "compiling" and "training", and the whole time of `fit` ("total").
     posteriors_ : ndarray of shape (n_rows, K)

@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # s
 from thurbo.fit import members
 from thurbo.predict.correction import (
     ANSWERED,
+    Conditional,
     Expert,
     Source,
-    Table,
     Trees,
     answer_values,
     bands_of,
@@ -350,7 +350,7 @@ def _trees(
         np.asarray(values, np.float32).reshape(-1, 2**DEPTH, own.n_labels) / np.float32(N_SETS),
         np.log(share),
         tuple(
-            Table(each.name, each.edges, _shares_by(code, own, share, len(each.edges) + 1)[0])
+            Conditional(each.name, each.edges, _shares_by(code, own, share, len(each.edges) + 1)[0])
             for each, code in zip(tables, codes, strict=True)
         ),
         np.concatenate([gain[used], of_tables]),
@@ -427,9 +427,11 @@ def _tree(holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice]) -> tup
     return np.asarray(split, np.int64), part, gains
 
 
-def followers(query: Query, held_out: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, tuple[Table, ...]]:
+def followers(
+    query: Query, held_out: Mapping[str, np.ndarray], weight: np.ndarray
+) -> dict[str, tuple[Conditional, ...]]:
     """What answers say about the question that they follow from (`schema.determined`): by this question."""
-    found, question, none = dict[str, list[Table]](), query.lead, np.zeros(query.evidence.n_rows, bool)
+    found, question, none = dict[str, list[Conditional]](), query.lead, np.zeros(query.evidence.n_rows, bool)
     for each in question.schema.determined:
         if not {each.column, each.by} <= set(question.schema.modelled) or not question.schema[each.by].is_one_label:
             continue
@@ -445,7 +447,7 @@ def followers(query: Query, held_out: Mapping[str, np.ndarray], weight: np.ndarr
         chance, _ = _shares_by(labels[kept, 0].astype(np.int64), own, own.shares, n_parts)
         is_number = question.blocks[each.column].family == "measured"
         edges = column.effect_edges if is_number else np.arange(n_labels - 1) + 0.5
-        found.setdefault(each.by, []).append(Table(each.column, edges, np.ascontiguousarray(chance.T)))
+        found.setdefault(each.by, []).append(Conditional(each.column, edges, np.ascontiguousarray(chance.T)))
     return {name: tuple(own) for name, own in found.items()}
 
 

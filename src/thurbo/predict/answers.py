@@ -41,7 +41,7 @@ STAGE = "predicting"
 # Names of kinds: every declared missing value, empty cells, and "n/a" in a text file, which may have none.
 ALL, ALWAYS_KNOWN = "all", ("all", "no answer", "n/a")
 
-Gaps = dict[str, dict[str, np.ndarray]]  # by question, by column of the table: which rows [row]
+OpenCells = dict[str, dict[str, np.ndarray]]  # by question, by column of the table: which rows [row]
 Flags = dict[str, np.ndarray]  # new columns by name
 
 
@@ -136,7 +136,7 @@ def table(
             values = asked.values(statistic)
             found[name] = query.schema[name].list_cells(*asked.lines, values, query.evidence.n_rows)
         else:
-            found |= asked.cells(name, statistic)
+            found |= query.schema[name].form.cells(name, asked, statistic)
         on_column({"stage": STAGE, "done": done, "of": len(names), "figure": name})
     return found
 
@@ -182,7 +182,7 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> Gaps:
+def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> OpenCells:
     """Cells of a table that are to be imputed, for every question that has any: empty cells, and cells with a declared
     missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept, and so are
     empty cells of questions that were not asked, unless "not applicable" is one of the kinds.
@@ -191,7 +191,7 @@ def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: froze
     interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they are
     asked for.
     """
-    found: Gaps = {}
+    found: OpenCells = {}
     for name in schema.modelled:
         column = schema[name]
         if column.is_listed:
@@ -210,17 +210,19 @@ class Guessed(NamedTuple):
     certainty: dict[str, Certainty]
 
 
-def guesses(query: Query, gaps: Gaps, statistic: str, how_sure: bool = False) -> Guessed:
+def guesses(query: Query, gaps: OpenCells, statistic: str, how_sure: bool = False) -> Guessed:
     """The best prediction for every gap, by column of the table; other rows have an arbitrary cell.
 
-    The posterior of a row is computed once for all its gaps, since a missing answer does not change it.
+    The posterior of a row is computed once for all its gaps, except for a question with an `Answered` column of its
+    own, which is no evidence about it.
     """
     found = Guessed({}, {})
     for name, by_column in gaps.items():
         rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
+        # A question of several columns can have gaps beside answers: these are not evidence about their own question.
         own = bool(query.blocks[name].answered[rows].any())
         asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
-        predicted = asked.cells(name, statistic)
+        predicted = query.schema[name].form.cells(name, asked, statistic)
         place = np.zeros(query.evidence.n_rows, np.int64)
         place[rows] = np.arange(len(rows))
         found.cells.update({source: np.asarray(values)[place] for source, values in predicted.items()})
@@ -252,8 +254,8 @@ def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapp
 
 
 def applicable(
-    schema: Schema, table: Table, gaps: Gaps, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
-) -> Gaps:
+    schema: Schema, table: Table, gaps: OpenCells, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
+) -> OpenCells:
     """The gaps without empty cells of questions that were not asked, unless `kinds` has "not applicable".
 
     `cells` are imputed cells by column of the table: with them, imputed gates decide as well.
@@ -277,11 +279,11 @@ def applicable(
 def settle(
     schema: Schema,
     table: Table,
-    gaps: Gaps,
+    gaps: OpenCells,
     kinds: Collection[str],
     cells: dict[str, np.ndarray],
     certainty: dict[str, Certainty],
-) -> Gaps:
+) -> OpenCells:
     """The gaps that are filled once gates are imputed; `cells` and `certainty` of gates that follow are changed."""
     if not schema.skips:
         return gaps

@@ -74,7 +74,7 @@ class Trees(NamedTuple):
     split: np.ndarray
     value: np.ndarray
     base: np.ndarray
-    tables: tuple[Table, ...]
+    tables: tuple[Conditional, ...]
     gain: np.ndarray
 
     @property
@@ -116,7 +116,7 @@ def in_leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
     return inside
 
 
-class Table(NamedTuple):
+class Conditional(NamedTuple):
     """P(label | answer to one other question).
 
     by      the other question
@@ -289,7 +289,7 @@ class Correction:
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
     routes: Routes = field(default_factory=dict)
     experts: Mapping[str, Mapping[int, Expert]] = field(default_factory=dict)
-    follows: Mapping[str, tuple[Table, ...]] = field(default_factory=dict)
+    follows: Mapping[str, tuple[Conditional, ...]] = field(default_factory=dict)
 
     def exponent(self, column: Column) -> float:
         """The exponent of a column: that of its kind, or in older files that of its family."""

@@ -23,7 +23,7 @@ from thurbo.latent.packing import MergeLabels, pack
 from thurbo.latent.rbm import Params
 from thurbo.predict import answers as predicted
 from thurbo.predict import chain, joint
-from thurbo.predict.answers import Gaps
+from thurbo.predict.answers import OpenCells
 from thurbo.predict.joint import Drawn
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import drawn_codes
@@ -245,7 +245,7 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
 class _Filling(NamedTuple):
     """What is to be filled in: the gaps of a table, items of its lists, and kinds of missing answers."""
 
-    gaps: Gaps
+    gaps: OpenCells
     items: Any
     kinds: frozenset[str]
     lists: list[str]  # columns whose items are given
@@ -283,7 +283,7 @@ def _by_gibbs(problem: str, **where: Any) -> SchemaError:
 
 
 def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) -> list[Any]:
-    """Gaps filled answer by answer; all draws of all rows together."""
+    """OpenCells filled answer by answer; all draws of all rows together."""
     schema, table, rng = model.schema, rows.table, np.random.default_rng(share.seed)
     missing = {name: np.any(list(gone.values()), axis=0) for name, gone in wanted.gaps.items()}
     some = np.flatnonzero(np.any(list(missing.values()), axis=0)) if missing else np.zeros(0, np.int64)
@@ -327,7 +327,7 @@ def is_exact(params: Params, method: str) -> bool:
 
 
 def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
-    """Gaps filled by draws of (h, x) of the leading member."""
+    """OpenCells filled by draws of (h, x) of the leading member."""
     params, schema, evidence, table = model.params, model.schema, rows.evidence, rows.table
     exact, problem = is_exact(params, method), None
     if wanted.orders:
@@ -382,7 +382,7 @@ def _completed(
     return frames.replace_cells(table, cells, filled, lists)
 
 
-def _confined(schema: Schema, evidence: Buckets, open_cells: Gaps) -> tuple[int, str] | None:
+def _confined(schema: Schema, evidence: Buckets, open_cells: OpenCells) -> tuple[int, str] | None:
     """Row and column of a missing answer that is constrained otherwise, such as by an inequality between columns."""
     if not open_cells:
         return None

@@ -81,11 +81,11 @@ _OF_NUMBERS = ("number", "interval")
 _WORDS = {"log_score": "log score", "mae": "MAE", "smae": "SMAE", "rmse": "RMSE", "calibration_error": "calibration"}
 # What tables show of labels and of numbers, and what the baselines are called there.
 _TABLES = (
-    ("Labels", ("accuracy", "log_score", "smae", "calibration_error"), ("shares", "logistic", "boosting")),
-    ("Numbers", ("mae", "rmse", "log_score", "calibration_error"), ("normal", "ridge", "boosting")),
+    ("Labels", ("accuracy", "log_score", "smae", "calibration_error"), ("shares", "logistic", "boosting", "both")),
+    ("Numbers", ("mae", "rmse", "log_score", "calibration_error"), ("normal", "ridge", "boosting", "both")),
 )
-_RIVAL_GAINS = dict(zip(RIVALS[1:], ("frequencies", "regression", "boosting"), strict=True))
-_PHRASES = ("the marginal frequencies", "logistic regression", "gradient boosting")
+_RIVAL_GAINS = dict(zip(RIVALS[1:], ("frequencies", "regression", "boosting", "both"), strict=True))
+_PHRASES = ("the marginal frequencies", "logistic regression", "gradient boosting", "the mean of both regressions")
 _RIVAL_PHRASES = dict(zip(RIVALS[1:], _PHRASES, strict=True))
 
 
@@ -95,14 +95,15 @@ class Evaluation:
 
     `columns` has one record for each column (a ranking has one for its favourite and one for its pairs, a measured
     column one for numbers and one for intervals). `overall` has means over all masked answers. `untested` are the
-    columns without a masked answer. Accuracies are those of labels. Log scores are in nats per answer: log densities
-    in the user's units for numbers, log probabilities for intervals; larger is better. MAE is that of the median (in
+    columns without a masked answer. Accuracies are those of labels. Log scores are in nats per answer: log densities in
+    the user's units for numbers, log probabilities for intervals; larger is better. MAE is that of the median (in
     levels for ordered labels), RMSE that of the mean. SMAE is the MAE divided by that of the marginal baseline.
     `calibration_error` compares predicted probabilities with observed frequencies: of the most probable label in ten
-    bins; of numbers at the inner edges of ten bins of probability. `gain_marginal`, `gain_logistic` and
-    `gain_boosting` are mean differences of log scores, model − baseline, with a standard error (`_se`) and the ends of
-    a 95 % interval (`_low`, `_high`). The error is that of a mean over rows, since answers of one row depend on each
-    other; the intervals describe the choice of rows, not that of masks and seeds.
+    bins; of numbers at the inner edges of ten bins of probability. `gain_marginal`, `gain_logistic`, `gain_boosting`
+    and `gain_both` (the mean of the two regressions) are mean differences of log scores, model − baseline, with a
+    standard error (`_se`) and the ends of a 95 % interval (`_low`, `_high`). The error is that of a mean over rows,
+    since answers of one row depend on each other; the intervals describe the choice of rows, not that of masks and
+    seeds.
 
     `n_rows` is the number of rows with a masked answer, and `n_seen_rows` how many of them equal a row that the model
     was fitted to: results on these are too good. After `tb.evaluate`, `masks` has the hidden answers of each fit, by

@@ -308,7 +308,7 @@ class MemberAnswers(Ask):
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
 
     @cached_property
-    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
+    def moments_of_x(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation of x at all sites of a column that is no list, by mean-field: [row, site] each."""
         raise NotImplementedError
 
@@ -338,7 +338,7 @@ class SharedAnswers(MemberAnswers):
         return np.concatenate([own, signals]) if self.own else signals
 
     @cached_property
-    def utilities(self) -> tuple[np.ndarray, np.ndarray]:
+    def moments_of_x(self) -> tuple[np.ndarray, np.ndarray]:
         slots, rows = self.query.evidence.shared[self._where], np.asarray(self.lines.row)
         if not self.own and self.query.known is not None and not self.query.seen[np.ix_(rows, self._hidden)].any():
             known, place = self.query.known, np.ix_(rows, slots)
@@ -364,7 +364,7 @@ class SharedAnswers(MemberAnswers):
     def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
         how = self.query.how
         if how.method == "mean-field":
-            mean, deviation = (each[:, sites - self.first] for each in self.utilities)
+            mean, deviation = (each[:, sites - self.first] for each in self.moments_of_x)
             return in_double(moments.at_moments(function, shared, mean, deviation, *rowwise))
         at: Any = np.asarray(sites, np.int32)
         if how.method == "exact" and self._weights is not None:

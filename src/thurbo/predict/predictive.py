@@ -79,10 +79,6 @@ class Predictive:
         """Mode, median or mean of each answer, as a cell or item of a list."""
         return self.column.form.values(self, statistic)
 
-    def cells(self, name: str, statistic: str) -> dict[str, np.ndarray]:
-        """The same as cells of the columns of the table that hold the answers, of a column that is no list."""
-        return self.column.form.cells(name, self, statistic)
-
     @property
     def entry(self) -> np.ndarray:
         return self.parts[0].entry
@@ -110,7 +106,8 @@ class Predictive:
         return np.asarray(found)
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
-        """Members may have a utility for each level: then the probability that it is the largest."""
+        """P(level) of one site, [line, level]: the calibrated mean over members. For a member with a utility for each
+        level it is P(this one is the largest)."""
         if (n_levels, site) not in self._levels:
             parts = [each.largest()[0] if each.is_utility else each.levels(n_levels, site) for each in self.parts]
             self._levels[n_levels, site] = self._mean(parts)
@@ -238,7 +235,7 @@ class Predictive:
         rows = np.arange(len(first))
         chance = np.stack([each.largest()[0][rows, first] for each in self.parts], axis=1) * self.weights
         chosen = (chance.cumsum(axis=1) < rng.random((len(first), 1)) * chance.sum(axis=1, keepdims=True)).sum(axis=1)
-        moments = [each.utilities for each in self.parts]
+        moments = [each.moments_of_x for each in self.parts]
         mean, deviation = (
             np.stack([each[which] for each in moments], dtype=np.float64)[chosen.clip(max=len(moments) - 1), rows]
             for which in (0, 1)

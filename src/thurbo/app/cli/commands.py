@@ -197,7 +197,7 @@ def _open(
     fitted = tables.load(model)
     frame, _ = tables.read_long(data, names, fitted.schema_)
     if as_table(frame).owner is None:
-        frame, declared = tables.with_texts(data, frame, fitted.schema_)
+        frame, declared = tables.with_file_texts(data, frame, fitted.schema_)
         fitted.model_ = fitted.model_.with_missing(declared)
     if not run.quiet:
         say(f"{data}: {counted(as_table(frame).n_rows, 'row')}")

@@ -52,7 +52,7 @@ def write(table: Any, path: Path, run: Written, schema: Any = None, like: Path |
     thurbo.write(frame, path, schema, like=None if escape else like, formulas="escape" if escape else "keep")
 
 
-def with_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]]:
+def with_file_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str, Any]]:
     """The table of a text file with identifiers as they are written, and with "n/a" as a kind of missing answer.
 
     Also the missing values of the columns that have it, by column: a question that does not apply is no gap.

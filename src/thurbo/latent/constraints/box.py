@@ -262,7 +262,7 @@ class Box(BoxConstraint):
 
 @pytree("code", "high")
 class Levels(BoxConstraint):
-    """A binary or ordinal answer, Eqs (6) and (7): level l means θ_l ≤ x ≤ θ_{l+1}; code −1 says nothing.
+    """A binary or ordinal answer, Eqs (6) and (7): level l means θ_{l−1} ≤ x ≤ θ_l, cuts from 0; code −1 says nothing.
 
     `high` is the last of several neighbouring levels that an answer leaves open; None where every answer is one level.
     """

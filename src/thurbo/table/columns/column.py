@@ -340,7 +340,7 @@ class Column(ABC):
         """The cells after `recode`, with text read in the notation of the column, if it has one."""
         return cells
 
-    def gathered(self, cells: Cells) -> Cells:
+    def joined(self, cells: Cells) -> Cells:
         """The cells with one answer for each row, if the question has a column for each of its labels."""
         return cells
 

@@ -36,7 +36,7 @@ from thurbo.table.columns.numbers import (
 from thurbo.table.columns.statements import Interval, Statement, split
 from thurbo.table.columns.values import Refused, show
 
-N_BANDS = 8  # of numbers on which other answers have direct effects
+N_BANDS = 8  # of numbers, whose probabilities trees change
 NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct in single precision
 
 Transform = Literal["log", "rank-normal"] | None
@@ -229,7 +229,7 @@ class MeasuredColumn(Column, Standardised):
         return self.learn(*self._ends(cells), weight)
 
     def encode(self, cells: Cells) -> Block:
-        return self.confined(*self._ends(self.gathered(cells)))
+        return self.confined(*self._ends(self.joined(cells)))
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The number that belongs to x, as a cell."""

@@ -174,7 +174,7 @@ class SpreadChoice(SpreadColumn):
     def _marks(self) -> Marks:
         return self.marks or tuple(("", str(label)) for label, _ in self._spread)
 
-    def gathered(self, cells: Cells) -> Cells:
+    def joined(self, cells: Cells) -> Cells:
         """The label of each row; an error if a row has two, unless such rows count as missing."""
         return self._less_missing(self._merged(cells))
 
@@ -205,13 +205,13 @@ class SpreadChoice(SpreadColumn):
         return found.marks if found.has_no else tuple(("", yes) for _, yes in found.marks)
 
     def interpreted(self, cells: Cells) -> Cells:
-        return super().interpreted(self.gathered(cells))
+        return super().interpreted(self.joined(cells))
 
     def fit(self, cells: Cells, weight: FloatArray | None = None) -> Self:
         if not self._spread or not cells.parts:
             return super().fit(cells, weight)
         own = self if self.marks is not None else replace(self, marks=self._chosen_marks(cells.parts))
-        return super(SpreadChoice, own).fit(own.gathered(cells), weight)
+        return super(SpreadChoice, own).fit(own.joined(cells), weight)
 
     def to_columns(self, name: str, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
         if not self._spread:

@@ -37,7 +37,7 @@ class Table:
     rows: NDArray[Any]  # [row] labels for messages: the pandas index, or positions from 0
     kind: str
     native: Any
-    read: Callable[[int], _Column]
+    read: Callable[[int], _Column]  # one column: `_read_series` or `read_array`, chosen by `as_table`
     book: Codebook = field(default_factory=Codebook)  # labels and missing codes of the file that it came from
     lists: Mapping[str, Listed] = field(default_factory=dict)  # columns whose cells are lists of items, see long.py
     owner: str | None = None  # the column with the row identifiers, if known

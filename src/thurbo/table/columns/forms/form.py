@@ -336,9 +336,10 @@ N_BINS = 10
 LEVEL = 0.95  # of the intervals of differences
 SURPRISING = 2.0  # how much less probable than usual a surprising answer was
 MEASURES = ("accuracy", "log_score", "mae", "smae", "rmse", "calibration_error")
-RIVALS = ("", "_marginal", "_logistic", "_boosting")
+RIVALS = ("", "_marginal", "_logistic", "_boosting", "_both")
 
-ByRival = dict[str, NDArray[Any]]  # the model's under "", the baselines' under "_marginal", "_logistic", "_boosting"
+# The model's under "", the baselines' under the other names; "_both" is the mean of "_logistic" and "_boosting".
+ByRival = dict[str, NDArray[Any]]
 
 
 class Tested(NamedTuple):
@@ -671,7 +672,14 @@ def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
         usual = (counts / counts.sum(axis=1, keepdims=True))[entries.site[trial.masked]]
     found = {"": chance, "_marginal": usual}
     regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
-    return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
+    return with_both({**found, **{rival: each for rival, each in regressions.items() if each is not None}})
+
+
+def with_both(found: ByRival) -> ByRival:
+    """The same with the mean of both regressions, if there are both."""
+    if not {"_logistic", "_boosting"} <= set(found):
+        return found
+    return {**found, "_both": 0.5 * (found["_logistic"] + found["_boosting"])}
 
 
 def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -189,6 +189,9 @@ class NumberForm(form.Form):
         block, rows = trial.block, trial.masked[which]
         ends = (np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper))
         score, below, median, mean = self._predicted(trial.ask, guesses, *ends)
+        density = form.with_both({rival: np.exp(each) for rival, each in score.items()})
+        score = {rival: score.get(rival, np.log(np.maximum(each, 1e-300))) for rival, each in density.items()}
+        below, median, mean = (form.with_both(each) for each in (below, median, mean))
         truth = self._truth(block)[rows]
         parts: dict[str, ByRival] = {
             "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in score.items()},
@@ -225,6 +228,7 @@ class NumberForm(form.Form):
         for rival, guess in guesses.items():
             ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
             chances[rival] = np.exp(form.log_between(*ends))[which]
+        chances = form.with_both(chances)
         # The Jacobian is that of intervals which were widened for single precision.
         log_unit = block.log_jacobian[rows]
         scores = {rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + log_unit for rival, each in chances.items()}
