@@ -246,6 +246,13 @@ def test_columns_of_numbers_in_words(cells: list[str], parse: str) -> None:
     )
 
 
+def test_signs_of_money_on_some_of_the_numbers() -> None:
+    cells = [*(str(number) for number in range(0, 3000, 10)), *(str(number) for number in range(0, 900, 10))]
+    column = infer({"spent": [*cells, "$500", "$1,200", "ten"]})["spent"]
+    assert (column.kind, column.parse) == ("continuous", "currency")
+    assert codes_of(column) == ["ten"]
+
+
 def test_numbers_with_a_few_words_among_them() -> None:
     schema = infer({"age": [*range(20, 60), "refused", None]})
     assert schema["age"].kind == "continuous"
@@ -322,6 +329,10 @@ SCALES = [
     ["No, not rude at all", "Yes, somewhat rude", "Yes, very rude"],
     ["Less than once per month", "A few times per month or weekly", "A few times per week", "Multiple times per day"],
     ["Low", "Medium", "High"],
+    ["No, none did", "Some did", "Yes, they all did"],
+    ["No, at none of them", "Some of my teachers", "Yes, at all of them"],
+    ["No", "Yes -- just one", "Yes -- several"],
+    ["Never", "Once a year or less", "A few times per month", "Every night"],
     ["Some high school", "High school graduate", "Some college", "Bachelor's degree", "Master's degree", "Ph.D."],
 ]
 
@@ -341,6 +352,9 @@ BANDS = [
     (["Less than 1 year", "1", "2", "More than 2 years"], [(None, 1), (1, 2), (2, 3), (3, None)]),
     (["Under 20,000", "20,000 - 39,999", "40,000 - 79,999"], [(None, 20000), (20000, 40000), (40000, 80000)]),
     (["10 or younger", "11", "12", "13 or older"], [(None, 11), (11, 12), (12, 13), (13, None)]),
+    (["meno di 10K", "da 10 a 20K", "da 20 a 50K", "oltre i 50K"], [(None, 1e4), (1e4, 2e4), (2e4, 5e4), (5e4, None)]),
+    (["moins de 18 ans", "18 à 24 ans", "25 à 34 ans", "35 ans et plus"], [(None, 18), (18, 25), (25, 35), (35, None)]),
+    (["In the first 1-5 years of it", "In its years 6-10", "After 10 years"], [(1, 6), (6, 10), (10, None)]),
     (["Under 5 ft.", "5'0\"", "5'1\"", "5'2\" and above"], [(None, 60), (60, 61), (61, 62), (62, None)]),
 ]
 
@@ -350,6 +364,20 @@ def test_bands_are_numbers(labels: list[str], ends: list[tuple[float | None, flo
     found = infer({"q": answers(list(reversed(labels)), extra=["Prefer not to say"])})["q"]
     bands = dict(zip(labels, ends, strict=True))
     assert found == tb.Banded(bands, transform="rank-normal", missing=["Prefer not to say"])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Area 51", "Route 66", "Studio 54"],
+        ["Version 1.0", "Version 2.0", "Version 2.1"],
+        ["No, because it is dear", "No, because it is far", "Sometimes, if asked", "Yes, always"],
+        ["None", "One of each", "All men", "Other"],
+    ],
+    ids=lambda texts: texts[0],
+)
+def test_numbers_and_reasons_alone_are_no_order(texts: list[str]) -> None:
+    assert infer({"q": answers(texts)})["q"].kind == "categorical"
 
 
 def test_negated_answers_are_never_the_highest_level() -> None:
@@ -607,6 +635,8 @@ def test_joined_categories_are_never_filled_in_as_an_answer() -> None:
 
 
 def test_free_text_is_left_out() -> None:
+    two = infer({"other": ["cash in hand", "a stove", *[None] * 50], "fed": ["yes", "no", *[None] * 50]})
+    assert [column.kind for column in two.values()] == ["ignore", "binary"]
     few = ["nothing to add", "it was too loud", "kind people at the door", "come back in May", "the soup was cold"]
     assert [column.kind for column in infer({"a": [*few, None], "b": [*few[:4], few[0], None]}).values()] == [
         "ignore",
@@ -654,6 +684,20 @@ def test_lists_that_name_all_items_are_rankings_and_are_written_as_they_were() -
     assert infer({"owned": ["".join(f"{each};" for each in items)] * 50 + ["Price;"] * 30})["owned"].kind != "ranking"
 
 
+def test_commas_inside_an_option_do_not_separate() -> None:
+    """In brackets, or before words in lower case that always follow the same ones; write-ins are no options."""
+    rng, options = np.random.default_rng(7), ["Mail", "Lists (news, jobs)", "Calls, by day or night", "Visits"]
+    cells = [", ".join(np.asarray(options)[rng.random(4) < 0.5]) or None for _ in range(300)]
+    table = {"q": [*cells, "Mail, and once I even tried to go there in person, which took a whole day"]}
+    schema = infer(table).fit(table)
+    assert schema["q"].labels == tuple(sorted(options))
+    chosen = schema.compile(table)["q"].code
+    assert [chosen[row].tolist() for row in range(300) if cells[row]] == [
+        [int(option in cell) for option in sorted(options)] for cell in cells if cell
+    ]
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+
+
 def test_sentences_with_commas_are_not_lists() -> None:
     cells = answers(["Honest, kind and loyal.", "Honest, kind, and loyal.", "Neither, to be fair, is right."])
     assert infer({"q": cells})["q"].kind == "categorical"
@@ -674,6 +718,25 @@ def test_ticks_under_one_heading() -> None:
         .code
     )
     assert code[:2, 0].tolist() == [1, 0]  # the only option: blank is "not ticked"
+
+
+@pytest.mark.parametrize(("sep", "yes"), [(".", 1), ("/", True), ("_", "yes")])
+def test_options_beside_a_column_that_lists_them(sep: str, yes: Any) -> None:
+    rng, options = np.random.default_rng(8), ["soap", "water_jar", "cloth", "none"]
+    asked, chosen = rng.random(N) < 0.7, rng.random((N, 4)) < [0.5, 0.4, 0.3, 0.0]
+    chosen[:, 3] = ~chosen.any(axis=1)
+    words = np.asarray(options)
+    lists = [" ".join(words[own]) if each else None for own, each in zip(chosen, asked, strict=True)]
+    no = "no" if yes == "yes" else type(yes)(0)
+    marks = np.where(asked[:, None], np.where(chosen, np.asarray(yes, object), no), None)
+    columns = {f"items{sep}{option}": marks[:, place].tolist() for place, option in enumerate(options)}
+    schema = infer({"age": rng.integers(18, 80, N), "items": lists, **columns})
+    assert {name: column.kind for name, column in schema.items()} == {
+        "age": "continuous", "items": "ignore", "items (2)": "multiselect"
+    }  # fmt: skip
+    assert schema["items (2)"].labels == tuple(options)
+    other = {name: cells[::-1] for name, cells in columns.items()}
+    assert infer({"items": lists, **other})["items"].kind == "categorical"
 
 
 def test_options_as_zero_and_one_under_a_heading_that_says_select() -> None:
@@ -734,6 +797,14 @@ def test_names_that_are_empty_or_occur_twice_are_changed_with_a_warning(tmp_path
         frame, _ = tb.read(path)
     assert frame.columns.tolist() == ["a", "a (3)", "column 3", "a (2)"]
     assert frame.iloc[0].tolist() == [1, 2, 3, 4]
+
+
+def test_texts_of_old_spreadsheets_on_the_mac(tmp_path: Path) -> None:
+    text = "How much\u00a0do you like Hershey’s?,Où?\nNot much\u00a0,à côté\nA lot,là\n" * 3
+    frame, _ = read_text(text.encode("mac_roman"), tmp_path)
+    assert frame.columns.tolist() == ["How much do you like Hershey’s?".replace("much do", "much\u00a0do"), "Où?"]
+    frame, _ = read_text("née,q\nMcÉcole,déjà\nÉté,là\n".encode("cp1252"), tmp_path)
+    assert frame["née"].tolist() == ["McÉcole", "Été"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "latin-1", "cp1252"])

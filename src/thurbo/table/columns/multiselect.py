@@ -20,7 +20,7 @@ from thurbo.table.columns.forms.levels import OptionForm
 from thurbo.table.columns.labels import check_labels, check_names, in_order
 from thurbo.table.columns.spread import REFUSED, Found, SpreadColumn
 from thurbo.table.columns.statements import Statement
-from thurbo.table.columns.values import Refused, is_label, listing, natural, show
+from thurbo.table.columns.values import Refused, is_label, listed, listing, natural, show
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class MultiSelect(SpreadColumn):
     options : list, optional
         All options; by default those of the training cells.
     sep : str, default=";"
-        Separator of options in a cell that is text.
+        Separator of options in a cell that is text; inside brackets it is part of an option, and so it is inside known
+        options.
     columns : dict, optional
         {option: column} if each option has its own column of 0 and 1, of two words, or of one word and blanks.
     ticked : label, optional
@@ -147,13 +148,24 @@ class MultiSelect(SpreadColumn):
         """The options in a cell."""
         if isinstance(value, str):
             table = dict(self.recode)
-            words = filter(None, map(str.strip, value.split(self.sep)))
+            words = self._whole(listed(value, self.sep), [*table, *self.labels])
             return list(dict.fromkeys(table.get(word, word) for word in words))
         if isinstance(value, frozenset):
             return [option for option, _ in value]
         if isinstance(value, Statement):
             return []
         return list(value) if isinstance(value, tuple) else [value]
+
+    def _whole(self, entries: list[str], known: list[Any]) -> list[str]:
+        """Entries of a list, those that are parts of one option joined: "Yes", "once" if an option is "Yes, once"."""
+        parts = {tuple(listed(each, self.sep)): each for each in known if isinstance(each, str) and self.sep in each}
+        found, start = [], 0
+        while start < len(entries):
+            ends = range(len(entries), start + 1, -1) if parts else ()
+            end = next((end for end in ends if tuple(entries[start:end]) in parts), start + 1)
+            found.append(parts.get(tuple(entries[start:end]), entries[start]))
+            start = end
+        return found
 
     def _read(self, value: Any, index: Mapping[Any, int]) -> IntArray:
         """Codes of the options of one cell: 1 selected, 0 not selected, −1 unknown."""

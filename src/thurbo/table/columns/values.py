@@ -85,6 +85,25 @@ def frozen(value: Any) -> Any:
     return plain(value) if members is None else tuple(map(frozen, members))
 
 
+_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+
+
+def listed(text: str, sep: str) -> list[str]:
+    """The entries of a list in a text; a separator inside brackets belongs to its entry: "R (e.g. a, b), C"."""
+    entries = text.split(sep)
+    if len(entries) > 1 and not _BRACKETS.keys().isdisjoint(text):
+        joined, depth = [""], 0
+        for entry in entries:
+            joined[-1] += entry if depth == 0 else sep + entry
+            depth += sum(_BRACKETS.get(sign, 0) for sign in entry)
+            if depth < 0:
+                break
+            if depth == 0:
+                joined.append("")
+        entries = joined[:-1] if depth == 0 else entries
+    return [each for entry in entries if (each := entry.strip())]
+
+
 class Refused(Exception):
     """The reason why a column cannot read a value, before its row is known."""
 

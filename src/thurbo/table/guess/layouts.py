@@ -49,6 +49,7 @@ _SPLITS = (
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
 )
+_OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
 _ASKS = re.compile(r"\b(which|what|select|check|tick|choose|mark|apply|any of|following)\b")
@@ -158,6 +159,19 @@ class _Columns:
         is_text = tick.style == "text" and _plain(tick.text) not in (_plain(label), _plain(name))
         return is_named and (is_text or not tick.said.any())
 
+    def is_list_of(self, name: str, options: Mapping[str, str]) -> bool:
+        """Whether a column of texts names just the options, {column: label}, that are chosen in its row."""
+        ticks = [(label.casefold(), tick) for part, label in options.items() if (tick := self.tick(part))]
+        if name not in self.names or not any(tick.chosen.any() for _, tick in ticks):
+            return False
+        cells = self.read(name)
+        if cells.values.dtype.kind not in "OTU":
+            return False
+        texts = np.asarray([str(value).casefold() for value in cells.values], object)
+        named = [label in text for label, tick in ticks for text in texts[tick.chosen & ~cells.missing]]
+        asked = np.any([tick.said for _, tick in ticks], axis=0)
+        return bool(named) and float(np.mean(named)) > _SAME and float(np.mean(asked != cells.missing)) > _SAME
+
     def repeats(self, name: str, column: Column) -> bool:
         """Whether a column of texts has an answer just where one of these options is chosen."""
         options = [self.tick(source) for source in column.source_columns(name) if source != name]
@@ -180,6 +194,8 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
         splits.insert(-5, _dashes(text))  # before brackets, numbers and prefixes
+        if text is texts[0]:
+            splits.insert(0, _beside_lists(columns.names))
         for parts in splits:
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
@@ -203,6 +219,17 @@ def stem(name: str) -> str:
     cuts = [name[: match.start()].strip() for match in _DASH.finditer(name)]
     heads = (part.head for pattern in (*_SPLITS, _LETTERED) if (part := _split(name, name, pattern)).head)
     return cuts[-1] if cuts and cuts[-1] else next(heads, name)
+
+
+def _beside_lists(names: Sequence[str]) -> list[_Part]:
+    """Names that begin with the name of another column: "q" may list the options of "q.a" and "q.b"."""
+    known, parts = set(names), []
+    for name in names:
+        cuts = [match for match in _OF_LIST.finditer(name) if name[: match.start()] in known and name[match.end() :]]
+        parts.append(
+            _Part(name, name[: cuts[-1].start()], name[cuts[-1].end() :], None) if cuts else _Part(name, "", "", None)
+        )
+    return parts
 
 
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
@@ -260,6 +287,10 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
     others = [part for part in parts if columns.is_other(part.name, part.rest)]
     own = [part for part in parts if part not in others]
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
+    if len(ticks) == len(own) > 1 and columns.is_list_of(head, {part.name: part.rest for part in own}):
+        ticked = 1 if all(columns.read(part.name).values.dtype.kind in "biuf" for part in own) else None
+        yield ColumnGroup(head, "ticks", tuple((part.name, part.rest) for part in own), title=head, ticked=ticked)
+        return
     if len(ticks) + len(others) == len(parts) and _are_options(head, ticks):
         members = tuple((part.name, part.rest) for part, _ in ticks)
         yield ColumnGroup(head, "grid", (*members, *((part.name, part.rest) for part in others)), title=head)
@@ -503,7 +534,10 @@ def _made(group: ColumnGroup, columns: _Columns) -> Found | None:
     if group.kind == "ticks":
         options = {option: column for column, option in group.members}
         column = MultiSelect(columns=options, ticked=group.ticked, missing=_items(parts, notes)[2])
-        return column, f"the file's multiple response set of {len(options)} columns"
+        reason = f"the file's multiple response set of {len(options)} columns"
+        if group.name in columns.names:
+            reason = f'{len(options)} columns of options, beside the column "{group.name}", which lists those chosen'
+        return column, reason
     if group.kind == "mentions":
         items, names, missing = _items(parts, notes)
         if len(items) < 2 or len(items) > MOST_CODES:

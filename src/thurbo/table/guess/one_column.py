@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from thurbo.table.columns.values import (
     is_label,
     is_number_text,
     is_word,
+    listed,
     listing,
     show,
 )
@@ -166,22 +168,23 @@ def guess_coded(cells: Cells, note: Note, found: Sorted, shared: Grid | None = N
         return Ignore("it is constant"), f"the only answer is {only}{_less(missing)}"
     unnamed = [code for code in answers if code not in named]
     if len(unnamed) >= max(1, len(answers) - len(unnamed)) and not any(isinstance(code, str) for code in answers):
-        return _coded_numbers(found, note, cells)
+        return _coded_numbers(found, note, cells, shared)
     return _levels(found, note, cells, shared)
 
 
-def _coded_numbers(found: Sorted, note: Note, cells: Cells) -> Found:
+def _coded_numbers(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Found:
     """Numbers of which few or none have a value label."""
     answers, named, missing = found
     wholes = all(isinstance(code, int) for code in answers)
     says = f"the file says {note.measure}" if note.measure else ""
-    if len(answers) == 2 and note.measure != "scale":
+    if len(answers) == 2 and (note.measure != "scale" or set(answers) == {0, 1}):
         return _binary(answers, named, missing, says or "two values")
     if note.measure == "nominal" and wholes and len(answers) <= MOST_CODES:
         return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{_less(missing)}"
     few = wholes and len(answers) <= (_MOST_UNNAMED_LEVELS if note.measure == "ordinal" else MOST_STEPS)
-    if few and note.measure in ("ordinal", ""):
-        levels = _in_order({*answers, *named})
+    alike = shared is not None and len(shared.columns) > 2  # SPSS says "scale" of all numbers by default
+    if few and (note.measure in ("ordinal", "") or (note.measure == "scale" and alike)):
+        levels = _in_order({*answers, *named, *(map(int, shared.labels) if shared and alike else ())})
         reason = says or f"a guess: {len(levels)} whole numbers{', with labels at the ends' if named else ''}"
         return Ordinal(tuple(levels), names=_kept(named, levels), missing=missing), f"{reason}{_less(missing)}"
     if note.measure == "nominal" and len(set(answers)) < len(cells) / 2:
@@ -348,6 +351,7 @@ _LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there ar
 _COVERED = 0.6  # share of answers that the kept categories must cover
 _COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
 _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of their codes
+_MOSTLY = 0.9  # share of the options chosen that frequent or short ones are, in lists with commas
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
@@ -545,7 +549,7 @@ def _amounts(texts: Texts) -> Found | None:
     numbered = coded(texts.kept)
     if numbered and len(set(numbered[1])) == len(texts.kept):
         return None  # "1. Democrat", "2. Republican"
-    notation = _notation(texts.kept)
+    notation = _notation(texts)
     read = {text: amount(text, notation) for text in texts.kept}
     odd = [text for text, number in read.items() if number is None]
     covered = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if read[text] is not None)
@@ -570,23 +574,54 @@ def _amounts(texts: Texts) -> Found | None:
     return column, f"{reason}{texts.less}{heaps}"
 
 
-def _notation(texts: Sequence[str]) -> Any:
+def _notation(texts: Texts) -> Any:
+    """The notation of numbers in words: with decimal commas, or else the one that reads most cells."""
+
     def share(pattern: str) -> float:
-        return sum(bool(re.search(pattern, text.casefold())) for text in texts) / len(texts)
+        return sum(bool(re.search(pattern, text.casefold())) for text in texts.kept) / len(texts.kept)
+
+    def n_read(notation: str) -> int:
+        cells = zip(texts.kept, texts.counts, strict=True)
+        return sum(count for text, count in cells if amount(text, notation) is not None)
 
     comma, point = share(r"\d,\d{1,2}(?!\d)|\d\.\d{3},"), share(r"\d\.\d{1,2}(?!\d)|\d,\d{3}\.")
     if comma > 0 and comma > point and not share(r"\d,\d{3}(?!\d)") > comma:
         return "decimal-comma"
-    if share(r"[$€£¥₹]|\b(usd|eur|gbp|dollars?|euros?)\b") >= 0.3:
-        return "currency"
-    return "percent" if share(r"%|per ?cent\b|\bpct\b") >= 0.3 else "number"
+    return max(("number", "currency", "percent"), key=n_read)
 
 
 def _are_lists(sep: str, texts: Texts) -> bool:
     """Whether all texts with a separator are lists of answers that also occur alone: "A", "B" and "A; B"."""
     alone = {text for text in texts.kept if sep not in text}
-    lists = [[part.strip() for part in text.split(sep)] for text in texts.kept if sep in text]
-    return bool(lists) and len(alone) > 1 and all(part in alone for parts in lists for part in parts)
+    lists = [listed(text, sep) for text in texts.kept if sep in text]
+    known = all(len(parts) > 1 and alone.issuperset(parts) for parts in lists)
+    return bool(lists) and len(alone) > 1 and known
+
+
+_FEWEST_CONTINUED = 3
+
+
+def _with_continued(lists: list[list[str]], sep: str) -> list[list[str]]:
+    """Lists with entries joined that are one option: a text in lower case always after the same text with a capital."""
+    after = Counter(pair for entries in lists for pair in pairwise(entries))
+    alone = Counter(entry for entries in lists for entry in entries)
+    together = {
+        (one, two)
+        for (one, two), n in after.items()
+        if n >= _FEWEST_CONTINUED and alone[one] == alone[two] == n and two[:1].islower() and one[:1].isupper()
+    }
+    if not together or sum(n for entry, n in alone.items() if entry[:1].islower()) > sum(alone.values()) / 2:
+        return lists
+    found = []
+    for entries in lists:
+        joined = entries[:1]
+        for one, two in pairwise(entries):
+            if (one, two) in together:
+                joined[-1] += f"{sep} {two}"
+            else:
+                joined.append(two)
+        found.append(joined)
+    return found
 
 
 def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
@@ -601,7 +636,7 @@ def _options(texts: Texts) -> Found | None:
         of_parts = _are_lists(sep, texts)
         if not of_parts and not _is_used(sep, texts.kept):
             continue
-        lists = [[part.strip() for part in text.split(sep) if part.strip()] for text in texts.kept]
+        lists = _with_continued([listed(text, sep) for text in texts.kept], sep)
         counts: Counter[str] = Counter()
         for options, count in zip(lists, texts.counts, strict=True):
             counts.update(dict.fromkeys(options, count))
@@ -616,14 +651,17 @@ def _options(texts: Texts) -> Found | None:
             return Decision(ranking, f"{reason}{texts.less}", BY_SEPARATOR, "a list of options")
         several = sum(len(options) > 1 for options in lists)
         least = _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
-        floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES else 1)
+        often = sum(count for count in counts.values() if count >= _LEAST_COUNT)
+        written_in = sep == "," and often > _MOSTLY * sum(counts.values())  # beside options, one or two people's words
+        floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES or written_in else 1)
         common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= floor]
         covered = sum(counts[option] for option in common) / max(sum(counts.values()), 1)
         repeats = sum(counts.values()) >= (3 if sep == "," else 1.5) * len(counts)
         enough = several > len(lists) / 3 and len(counts) < len(texts.kept)
         if not (enough or of_parts) or len(common) < 2 or covered < 0.8:
             continue
-        if sep == "," and (not repeats or any(len(option) > 60 for option in common)):
+        long = sum(counts[option] for option in common if len(option) > 60)
+        if sep == "," and (not repeats or long > (1 - _MOSTLY) * sum(counts.values())):
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
@@ -757,6 +795,8 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if len(distinct) == 1:
         return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
     if len(distinct) == 2 and (shared is None or len(shared.labels) < 3):
+        if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and not all(map(_is_known, distinct)):
+            return Ignore("it is free text"), "two people wrote something, each a text of their own"
         false, true = false_and_true([whole(value) for value in distinct], None)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
     if not any(isinstance(value, str) for value in distinct):
@@ -764,6 +804,14 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if not all(isinstance(value, str) for value in distinct):
         return _mixed(distinct, cells)
     return guess_texts(distinct, cells.factorise()[1], shared)
+
+
+_FEWEST_CELLS = 20
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a value is one that questionnaires offer: a number, "yes", "no"."""
+    return not isinstance(value, str) or is_word(value)
 
 
 def _mixed(distinct: list[Any], cells: Cells) -> Found:
@@ -812,9 +860,11 @@ def _numbers(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
         sure, otherwise = (A_GUESS, "categories, if they are codes") if gaps else (FEW_NUMBERS, "")
         return Decision(Ordinal(in_order(distinct)), reason, sure, otherwise)
     reason = f"numbers, {len(distinct)} distinct values"
+    column, heaps = number(occurrences(cells, [whole(value) for value in distinct]))
     if are_whole and len(distinct) == int((~cells.missing).sum()):
         reason += "; each occurs once: use Ignore() if they are identifiers"
-    column, heaps = number(occurrences(cells, [whole(value) for value in distinct]))
+        sure = TO_CHECK if len(distinct) >= _FEWEST_CELLS and min(distinct) >= 0 else SURE
+        return Decision(column, f"{reason}{heaps}", sure, "identifiers")
     return column, f"{reason}{heaps}"
 
 

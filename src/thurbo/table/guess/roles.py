@@ -55,15 +55,19 @@ def role(cells: Cells, title: str = "") -> Found | None:
         return found
     names = cells.name.casefold().strip(), title.casefold()
     is_code = NAMES["code"].fullmatch(names[0]) or any(map(NAMES["code_title"].search, names))
+    is_common = NAMES["common_code"].fullmatch(names[0]) and not is_code
+    if is_common and (found := _identifier(cells)):
+        return found
     values = cells.values[~cells.missing]
-    distinct = set(values.tolist()) if is_code and _are_codes(values) else ()
+    numbers = values.dtype.kind in "iuf"
+    distinct = set(values.tolist()) if (is_code or (is_common and numbers)) and _are_codes(values) else ()
+    what = "post codes or telephone numbers" if is_code else "codes"
     if len(distinct) >= _FEWEST_ROWS:
-        reason = "its name says post codes or telephone numbers; use Categorical() for a few"
-        return Ignore("its numbers are codes"), reason
-    if len(distinct) > 2 and values.dtype.kind in "iu":
-        column = Categorical(tuple(sorted(distinct)))
-        return Decision(column, "a guess: its name says post codes or telephone numbers", A_GUESS, "leave it out")
-    return _identifier(cells)
+        return Ignore("its numbers are codes"), f"its name says {what}; use Categorical() for a few"
+    if len(distinct) > 2 and numbers:
+        column = Categorical(tuple(sorted(int(value) for value in distinct)))
+        return Decision(column, f"a guess: its name says {what}", A_GUESS, "leave it out")
+    return None if is_common else _identifier(cells)
 
 
 def _are_codes(values: Any) -> bool:

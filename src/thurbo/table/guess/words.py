@@ -146,12 +146,52 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
         (low + 1, None) if low is not None and high is None and low in singles else (low, high) for low, high in known
     ]
     # At least one must be a range: plain numbers are not bands.
-    if len(known) < len(texts) or len(known) < 2 or all(low == high for low, high in known):
+    if len(known) < len(texts):
+        return _bands_in_other_words(plain)
+    if all(low == high for low, high in known):
         return None
     thousands = [  # "10-20,000" is from 10,000
         (low * 1e3 if low and high and high >= 1e3 > low and 1e3 * low < high else low, high) for low, high in known
     ]
     return _joined(known) or _joined(thousands)
+
+
+_ANY_NUMBER = re.compile(r"\d+(?:[., \u00a0\u202f']\d{3})*(?:[.,]\d+)?[kmb]?(?![a-z])")
+
+
+def _bands_in_other_words(texts: Sequence[str]) -> list[Band] | None:
+    """The intervals of texts in any language, by their numbers alone: ranges that follow one another.
+
+    A text with one number is open: below if the lowest range begins there, above if the highest ends there. "da 10 a
+    20K", "oltre i 20K"; "within 6-10 years of our wedding", "after 10 years of our wedding".
+    """
+    written = [_ANY_NUMBER.findall(text) for text in texts]
+    numbers = [[_value(_plain_digits(each)) for each in own] for own in written]
+    if not all(len(own) in (1, 2) for own in numbers) or sum(len(own) == 1 for own in numbers) > 2:
+        return None
+    for own, digits in zip(numbers, written, strict=True):
+        if len(own) == 2 and _scale_of(digits[0]) == 1 and own[0] < own[1] / _scale_of(digits[1]):
+            own[0] *= _scale_of(digits[1])  # "10-20k" is from 10,000
+    ranges = sorted(own for own in numbers if len(own) == 2)
+    follow = all(0 <= after[0] - before[1] <= max(1, 0.011 * after[0]) for before, after in pairwise(ranges))
+    if len(ranges) < 2 or not follow or any(low >= high for low, high in ranges):
+        return None
+    lowest, highest = ranges[0][0], ranges[-1][1]
+    found: list[Band] = []
+    for own in numbers:
+        if len(own) == 2:
+            found.append((own[0], own[1]))
+        elif 0 <= lowest - own[0] <= 1:
+            found.append((None, lowest))
+        elif 0 <= own[0] - highest <= 1:
+            found.append((own[0], None))
+        else:
+            return None
+    return _joined(found) if len(set(found)) == len(found) else None
+
+
+def _plain_digits(text: str) -> str:
+    return re.sub(r"(?<=\d)[., ](?=\d{3}(?!\d))", "", text).replace(",", ".")
 
 
 def _amounts_of(text: str) -> str:
@@ -277,6 +317,7 @@ def _rate(text: str) -> tuple[float | None, bool]:
     return (sum(known) / 2, True) if len(parts) == len(known) == 2 else _one_rate(text)
 
 
+_PERIOD = re.compile(rf"\b(?:(\d+) )?({'|'.join(_WORDS['rates']['periods'])})s?\b")
 _DAYS_PER = re.compile(
     r"\b(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?days?,? (?:a|per|each|every|in a|out of the) "
     r"(week|month|year)"
@@ -298,7 +339,7 @@ def _one_rate(text: str) -> tuple[float | None, bool]:
     if in_each:
         days = (float(in_each[1]) + float(in_each[2] or in_each[1])) / 2
         return days * words["periods"][in_each[3]], True
-    period = re.search(r"\b(?:(\d+) )?(hour|day|week|month|quarter|year)s?\b", text)
+    period = _PERIOD.search(text)
     adverb = next((word for word in words["adverbs"] if re.search(rf"\b{word}\b", text)), None)
     if adverb is None and period is None:
         return None, False
@@ -347,6 +388,7 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
         ("statements", _statements),
         ("degree", _degrees),
         ("education", _education),
+        ("how much", _quantities),
     )
     for name, read in ways:
         heights = read(plain)
@@ -516,6 +558,7 @@ def _plain(text: str) -> str:
 
 
 _AND = re.compile(r",? (?:and|but|although|though|because) |[,;:] ")
+_REASON = re.compile(r"[,;:]? (?:because|since|as)\b")  # a reason is no degree
 _OPEN = re.compile(r"\b(?:open|would|might|may|could|want|like|plan|interested|willing|consider)\b")
 
 
@@ -536,9 +579,29 @@ def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float]
             height = rung(head) if rest else None
             if height is None:
                 return None
-            height += 0.3 if _OPEN.search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0]) else -0.3
+            if not _REASON.match(word, len(head)):
+                is_open = _OPEN.search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0])
+                height += 0.3 if is_open else -0.3
         heights.append(height)
     return heights if n_whole else None
+
+
+_QUANTITIES = (
+    (re.compile(r"(?:no|none|not|never|nobody|neither)\b"), 0.0),
+    (re.compile(r".*\b(?:all|always|every|everyone|each)\b"), 4.0),
+    (re.compile(r".*\b(?:most|mostly|many|several|multiple|often)\b"), 2.0),
+    (re.compile(r".*\b(?:some|sometimes|a few|partly|(?:just |only )?(?:one|once))\b"), 1.0),
+    (re.compile(r"yes\b"), 3.0),
+)
+
+
+def _quantities(words: list[str]) -> list[float] | None:
+    """How much of something three to five texts say: "no, none did" < "some did" < "yes, they all did"."""
+    if not 3 <= len(words) <= 5:
+        return None
+    found = [next((height for pattern, height in _QUANTITIES if pattern.match(word)), None) for word in words]
+    heights = [height for height in found if height is not None]
+    return heights if len(heights) == len(words) and min(heights) == 0.0 else None
 
 
 def _education(words: list[str]) -> list[float] | None:

@@ -234,8 +234,8 @@ def _unique(names: list[str], header: list[str], path: str) -> list[str]:
 
 
 def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, bytes, str]:
-    """The text of a file, its byte-order mark and its encoding: the given one, or by the mark, or UTF-8, Windows-1252
-    or Latin-1."""
+    """The text of a file, its byte-order mark and its encoding: the given one, or by the mark, or UTF-8, Windows-1252,
+    Latin-1, or that of old spreadsheets on the Mac."""
     if encoding is not None:
         try:
             return data.decode(encoding), b"", encoding
@@ -251,11 +251,20 @@ def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, by
         marked = "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
     for name in (marked,) if marked else ("utf-8", "cp1252", "latin-1"):
         try:
-            return data[len(mark) :].decode(name), mark, name
+            text = data[len(mark) :].decode(name)
         except UnicodeDecodeError:
             continue
+        if name in ("cp1252", "latin-1"):
+            mac = data.decode("mac_roman")
+            if len(_NO_WORD.findall(text)) > len(_NO_WORD.findall(mac)):
+                return mac, mark, "mac_roman"
+        return text, mark, name
     problem = f'cannot read "{path}": its byte-order mark says {marked}, but the content is not valid'
     raise ThurboError(f"{problem}; save it again as UTF-8, or give encoding=...")
+
+
+# What a wrong encoding makes of quotes, dashes and blanks: a capital inside a word ("donÕt"), a control character.
+_NO_WORD = re.compile(r"(?<=[a-z])[\u00c0-\u00de\u0152\u0160\u0178\u017d]|[\x80-\x9f]")
 
 
 def find_separator(text: str) -> str:
