@@ -114,6 +114,17 @@ def test_corrections_change_all_questions_with_the_same_answers(editor: Editor) 
     assert set(editor.schema["do you sing"].labels) == set(LEVELS)
 
 
+def test_a_question_gets_a_text_and_reports_its_name(editor: Editor) -> None:
+    found = do(editor, "text", names=["kind of car"], text="  Which make   is it?")
+    assert found["questions"][0]["brief"] == editor.schema.display_names["kind of car"] == "Which make is it?"
+    assert editor.schema.titles["kind of car"] == "Which make is it?"
+    assert "called" in found["said"]
+    do(editor, "text", names=["kind of car"], text="")
+    assert editor.schema.display_names["kind of car"] == "kind of car"
+    with pytest.raises(ThurboError, match="at most 1000 letters"):
+        do(editor, "text", names=["kind of car"], text="x" * 1001)
+
+
 def test_groups_are_made_and_divided(editor: Editor) -> None:
     found = do(editor, "group", columns=["reads: books", "reads: news"], kind="multiselect")
     assert found["order"][-1] == "reads"

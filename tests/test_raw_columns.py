@@ -494,7 +494,7 @@ def test_an_answer_that_goes_with_no_level_is_set_apart_and_said() -> None:
     for name, column in schema.items():
         assert column.labels == tuple(levels)
         assert codes_of(column) == ["I don't do this"]
-        assert "set apart from the scale, and missing, 3" in schema.reasons[name]  # per cent of the answers
+        assert "is not on the scale and counts as missing: 3" in schema.reasons[name]  # per cent of the answers
         assert 'with "I don\'t do this" as an answer' in schema.reasons[name]
         assert schema.confidence[name] < 0.8
     model_cells = schema.fit(table).compile(table)

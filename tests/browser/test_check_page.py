@@ -147,6 +147,19 @@ def test_missing_codes_are_switched_and_typed(address: str, editor: Editor, watc
     assert page.locator(".answers .gone").inner_text().startswith("99")
 
 
+def test_a_text_names_a_question(address: str, editor: Editor, watched: Watched) -> None:
+    page = watched.open(address)
+    status(page, "80 rows")
+    pick(page, "kind of car")
+    page.get_by_text("Change the text").click()
+    page.locator("#text").fill("Which make is your car?")
+    page.keyboard.press("Enter")
+    sync.expect(page.locator("#question")).to_have_text("Which make is your car?")
+    sync.expect(page.locator("#list [aria-current] > span").first).to_have_text("Which make is your car?")
+    assert editor.schema.titles["kind of car"] == "Which make is your car?"
+    assert serious(page) == []
+
+
 def test_columns_are_grouped_and_divided(address: str, editor: Editor, watched: Watched) -> None:
     page = watched.open(address)
     status(page, "80 rows")

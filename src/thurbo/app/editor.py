@@ -29,6 +29,7 @@ from thurbo.table.schema.schema import Schema
 
 MOST_SHOWN = 200  # answers to a question; more cannot be corrected one by one
 MOST_EXAMPLES = 8  # texts of a column that is left out
+MOST_TEXT = 1000  # letters of a question
 MOST_STEPS = 1000  # that can be undone
 N_BINS = 24  # of a histogram
 # Types that can be chosen, in words, for a question of one column and for one of several.
@@ -73,9 +74,17 @@ class Editor:
         **{name: f"assets/{name}" for name in ("editor.js", "editor.css", "page.js", "page.css")},
     }
 
-    def __init__(self, schema: Schema, table: Any, output: Path, title: str = "Survey", is_saved: bool = False):
+    def __init__(
+        self,
+        schema: Schema,
+        table: Any,
+        output: Path,
+        title: str = "Survey",
+        is_saved: bool = False,
+        data: Path | None = None,  # the file of the table
+    ):
         self.table: Table = as_table(table)
-        self.output, self.title = Path(output), title
+        self.output, self.title, self.data = Path(output), title, data
         found = find_skips(schema, self.table)
         self._finds_skips = not schema.skips or set(schema.skips) == set(found)  # others were written by hand
         self._steps, self._at, self._version = [schema.with_skips(schema.skips or found)], 0, 0
@@ -97,7 +106,7 @@ class Editor:
     @property
     def questions(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
         """What the page can ask, by the last part of the address."""
-        changes = self.type, self.order, self.missing, self.instead, self.confirm, self.group, self.ungroup
+        changes = self.type, self.order, self.missing, self.instead, self.confirm, self.group, self.ungroup, self.text
         return {
             "survey": lambda asked: self.survey(),
             "save": lambda asked: self.save(),
@@ -118,7 +127,9 @@ class Editor:
         """Write the schema file, completely or not at all."""
         self.schema.to_toml(self.output)
         self._saved = self.schema
-        return {"said": f"Saved to {self.output}", **self._state(())}
+        model = self.output.with_suffix(".thurbo")
+        follows = f"thurbo fit {self.data} -s {self.output} -o {model}" if self.data else ""
+        return {"said": f"Saved to {self.output}." + f" Next: {follows}" * bool(follows), **self._state(())}
 
     def _after(self, change: Callable[[Mapping[str, Any]], str], asked: Mapping[str, Any]) -> dict[str, Any]:
         if type(asked.get("version")) is not int or asked["version"] != self._version:
@@ -177,6 +188,14 @@ class Editor:
         names_of = dict(column.declared_missing)
         self._do(self.schema.with_missing(names, {each: names_of.get(each, "") for each in codes}, table=self.table))
         return f"{_counted(names)}: {', '.join(map(str, codes)) or 'nothing'} counted as missing."
+
+    def text(self, asked: Mapping[str, Any]) -> str:
+        """Another text of a question."""
+        (name,), text = self._names(asked)[:1], asked.get("text")
+        if not isinstance(text, str) or len(text) > MOST_TEXT:
+            raise ThurboError(f"the text of a question has at most {MOST_TEXT} letters")
+        self._do(self.schema.with_titles({name: " ".join(text.split())}))
+        return f"“{name}” is called “{self.schema.display_names[name]}”."
 
     def instead(self, asked: Mapping[str, Any]) -> str:
         """The other type that the reason of a type names."""
@@ -250,7 +269,14 @@ class Editor:
         why = {name: each.why for each in doubts(schema) for name in each.names}
         brief, found, fitted, bars = schema.display_names, [], {}, self._bars
         for name, column in schema.items():
-            key = column, skipped.get(name), schema.reasons.get(name), why.get(name), brief[name]
+            key = (
+                column,
+                skipped.get(name),
+                schema.reasons.get(name),
+                why.get(name),
+                brief[name],
+                schema.titles.get(name),
+            )
             if name not in self._known or self._known[name][0] != key:
                 record = self._record(name, column, out.get(name), why.get(name, ""), skipped.get(name))
                 self._known[name] = key, {**record, "brief": brief[name]}
@@ -285,6 +311,7 @@ class Editor:
         return {
             "name": name,
             "text": full_text(name, self.schema.titles),
+            "title": self.schema.titles.get(name, ""),
             "kind": column.kind,
             "type": type(column).__name__,
             "known": known,  # whether the page can change its type

@@ -219,6 +219,15 @@
     }, { "data-focus": "right" }));
     return box;
   };
+  const texts = (question) => {
+    const more = make("details", null, { class: "rename" }), form = make("form"), text = make("input", null, { id: "text", maxlength: 1000, autocomplete: "off", "data-focus": "text" });
+    text.value = question.title;
+    text.placeholder = question.name;
+    form.append(make("label", "Text", { for: "text" }), text, make("button", "Use this text"));
+    form.addEventListener("submit", (event) => { event.preventDefault(); act("text", { names: [question.name], text: text.value }); });
+    more.append(make("summary", question.title || question.name.includes(" ") ? "Change the text" : "Write the text of the question: reports take its name from it"), form);
+    return more;
+  };
   const typeOf = (question) => {
     const box = make("p", null, { class: "row" }), pick = make("select", null, { id: "type", "data-focus": "type" });
     const kinds = question.known ? { ...state.kinds[question.members.length ? "together" : "alone"], ignore: state.kinds.alone.ignore } : { [question.kind]: question.type, ignore: state.kinds.alone.ignore };
@@ -263,6 +272,7 @@
     $("question").textContent = question.brief;
     const parts = [];
     if (question.text !== question.brief) parts.push(make("p", question.text, { class: "full" }));
+    parts.push(texts(question));
     if (question.skip) parts.push(make("p", question.skip[0].toUpperCase() + question.skip.slice(1) + ".", { class: "note" }));
     if (question.check) parts.push(check(question));
     parts.push(typeOf(question));

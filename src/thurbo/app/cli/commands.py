@@ -50,9 +50,10 @@ def check(
     if edit and output is not None:
         from thurbo.app.editor import Editor
 
-        editor = Editor(found, frame, output, title=data.name, is_saved=output == schema)
+        editor = Editor(found, frame, output, title=data.name, is_saved=output == schema, data=data)
         serve(editor, port=port, browser=browser)
-        say(f"The schema is in {output}." if editor.is_saved else "The last changes were not saved.")
+        follows = f" Next: thurbo fit {data} -s {output} -o {data.with_suffix('.thurbo').name}"
+        say(f"The schema is in {output}.{follows}" if editor.is_saved else "The last changes were not saved.")
         return
     errors = problems(found, frame)
     results.show_summary(found, frame, data, errors)

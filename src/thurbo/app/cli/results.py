@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -289,7 +290,7 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
         for stands, own in followers.items()
     ]
     lines += _part("Belong together, because one follows from the other; no findings of a report", rules, _MOST_RULES)
-    guesses = [f"{_names(schema, each.names)} -> {each.kind}: {in_toml(each.why)}" for each in doubts(schema)]
+    guesses = [f"{each.kind}: {in_toml(each.why)} ({_names(schema, each.names)})" for each in doubts(schema)]
     lines += _part("To check", guesses, _MOST_DOUBTS)
     advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
     unordered = [name for name, column in schema.items() if column.kind == "categorical" and not column.has_order]
@@ -300,9 +301,12 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
         firsts = [_problem(schema, *each) for each in errors.items()]
         lines += _part(f"Problems ({count_problems(errors)})", firsts, _MOST_PROBLEMS)
     for line in lines:
-        flat = " ".join(line.split()) if not line.startswith("  ") else f"  {' '.join(line.split())}"
-        typer.echo(flat if len(flat) <= width else f"{flat[: width - 3]}...")
-    typer.echo("\n--details shows every column. To change a type: -o schema.toml, edit the file, then -s schema.toml.")
+        indent = "  " if line.startswith("  ") else ""
+        parts = wrap(
+            line.strip(), width, initial_indent=indent, subsequent_indent=f"{indent}  ", max_lines=3, placeholder=" ..."
+        )
+        typer.echo("\n".join(parts))
+    typer.echo("\n--details shows every column; --edit corrects types, orders and names in the browser.")
 
 
 def _width() -> int:

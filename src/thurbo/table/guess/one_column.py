@@ -483,10 +483,15 @@ def _scale(texts: Texts, shared: Grid | None) -> Found | None:
         reason = f"{'a guess: ' if is_guess else ''}the texts form a scale ({found.name}){low}{agrees}"
     otherwise = "categories"
     if apart:
-        shares = f", {sum(share[text] for text in apart):.0%} of the answers" if often else ""
-        reason += f"; set apart from the scale, and missing{shares}: {listing(map(show, apart))}"
+        shares = f": {sum(share[text] for text in apart):.0%} of the answers" if often else ""
+        reason += f"; {_off_scale(apart)}{shares}"
         otherwise = f"categories, with {listing(map(show, apart))} as {'answers' if len(apart) > 1 else 'an answer'}"
     return Decision(column, f"{reason}{less}", sure, otherwise)
+
+
+def _off_scale(texts: Sequence[str]) -> str:
+    verbs = ("are", "count") if len(texts) > 1 else ("is", "counts")
+    return f"{listing(map(show, texts))} {verbs[0]} not on the scale and {verbs[1]} as missing"
 
 
 def _as_in_data(found: Ordered, shared: Grid | None) -> tuple[Ordered, str]:
@@ -526,7 +531,7 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
     reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
-    apart = f"; set apart from the scale, and missing: {listing(map(show, gone))}" if gone else ""
+    apart = f"; {_off_scale(gone)}" if gone else ""
     return Decision(Ordinal(order, missing=texts.missing), f"{reason}{apart}{less}", BY_DATA, "categories")
 
 

@@ -665,6 +665,33 @@ class Schema(Mapping[str, Column]):
         """
         return self._with_each(corrections.with_codes, name, table, codes)
 
+    def with_titles(self, titles: Mapping[str, str]) -> Schema:
+        """A copy with other texts of some questions, which reports, segments and the command line show.
+
+        Parameters
+        ----------
+        titles : dict
+            {name: text}; an empty text means that the question is called by the name of its column.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the schema has no such question.
+
+        Examples
+        --------
+        >>> schema = tb.Schema({"q7": tb.Ordinal(["never", "often"])})
+        >>> schema.with_titles({"q7": "How often do you cry?"}).display_names
+        {'q7': 'How often do you cry?'}
+        """
+        for name in titles:
+            self[name]
+        return self._with(self._columns, titles=self._titles | dict(titles))
+
     def group(
         self,
         name: str,
