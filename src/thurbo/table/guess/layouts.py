@@ -430,7 +430,11 @@ def _exclusive_parts(run: list[_Tick]) -> Iterator[list[_Tick]]:
 def _end_of_choice(run: list[_Tick], start: int) -> int:
     """Where exclusive columns that begin at a place end; 0 if there are none."""
     rows = np.any([tick.chosen for tick in run], axis=0).sum()
-    for end in range(len(run), start + 1, -1):
+    n_marks, last = np.zeros(len(run[start].chosen), np.int32), start
+    while last < len(run) and (n_marks > 1).sum() <= _TWICE * rows:  # further columns only add rows with two marks
+        n_marks += run[last].chosen
+        last += 1
+    for end in range(last, start + 1, -1):
         part = run[start:end]
         others = [tick for tick in part if not _LAST.fullmatch(tick.text or tick.name)]  # "None" excludes all of them
         if not exclusive(part) or not (len(others) == len(part) or exclusive(others)):
