@@ -133,8 +133,8 @@ def test_any_names_differ() -> None:
 
 def test_levels_that_compare_themselves_are_not_compared_once_more() -> None:
     assert from_level("often", "at least") == "at least often"
-    assert from_level("18 to 29", "at least") == "18 to 29, or above"
-    assert from_level("Once a year or less", "at most") == "Once a year or less, or below"
+    assert from_level("18 to 29", "at least") == "at least ‘18 to 29’"
+    assert from_level("Once a year or less", "at most") == "at most ‘Once a year or less’"
 
 
 def test_whole_words_only() -> None:

@@ -360,14 +360,14 @@ def test_rows_with_few_answers_are_a_segment_of_their_own(planted: Planted) -> N
     assert record["answered"] == pytest.approx(np.mean([block.answered[few] for block in blocks.values()]))
     assert record["answered"] < 0.2
     assert found.stand_apart
-    assert found.verdict.startswith(
-        f"Segment {found.few_answers}: rows that gave few answers. The other 3 segments stand"
-    )
+    assert found.few_answers == 4
+    assert found.verdict.startswith("Segments 1, 2 and 3 stand apart: ")
+    assert found.verdict.endswith(" Segment 4 gave few answers.")
     assert segments(schema, blocks, features, None, 4).n == 4
     alone = segments(schema, blocks, features, None, 1)
     assert (alone.n, alone.few_answers) == (1, None)
     pair = segments(schema, blocks, features, None, 2)
-    assert pair.verdict.endswith("All other rows are in one segment.")
+    assert pair.verdict == f"All other rows are in one segment. Segment {pair.few_answers} gave few answers."
 
 
 def test_rows_that_were_not_asked_are_a_segment_of_their_own(planted: Planted) -> None:
@@ -391,7 +391,8 @@ def test_rows_that_were_not_asked_are_a_segment_of_their_own(planted: Planted) -
     assert record["asked"] == pytest.approx(1 / len(schema))
     assert record["answered"] == pytest.approx(1.0)
     assert (record["over"][0]["column"], record["over"][0]["answer"]) == ("member", "never")
-    assert found.verdict.startswith(f"Segment {found.not_asked}: rows that were not asked most questions. Segment")
+    both = f" Segment {found.not_asked} was not asked most questions. Segment {found.few_answers} gave few answers."
+    assert found.verdict.endswith(both)
     assert segments(schema, schema.compile(table), features, None, 2, out).few_answers is None
 
 

@@ -160,14 +160,17 @@ class Segments:
         if self.n == 1:
             return "All rows are in one segment."
         which, apart = f"These {self.n} segments", ""
-        by_rule = ((self.not_asked, "were not asked most questions"), (self.few_answers, "gave few answers"))
+        by_rule = ((self.not_asked, "was not asked most questions"), (self.few_answers, "gave few answers"))
         for number, what in by_rule:
             if number is not None:
-                which, apart = f"The other {self._n_clusters} segments", f"{apart}Segment {number}: rows that {what}. "
+                apart += f" Segment {number} {what}."
+        if apart:
+            own = [str(k) for k in range(1, self.n + 1) if k not in (self.not_asked, self.few_answers)]
+            which = f"Segments {', '.join(own[:-1])} and {own[-1]}"
         if self._n_clusters == 1:
-            return f"{apart}All other rows are in one segment."
+            return f"All other rows are in one segment.{apart}"
         if self.stand_apart:
-            return f"{apart}{which} stand apart: few rows lie between them, and bootstrap samples give the same."
+            return f"{which} stand apart: few rows lie between them, and bootstrap samples give the same.{apart}"
         some = np.flatnonzero(self.gaps) + 1
         some = some[(some != self.few_answers) & (some != self.not_asked)]
         is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
@@ -179,7 +182,7 @@ class Segments:
         else:
             places = "the same places" if is_stable else "other places, so other divisions are as good"
             why = f"do not stand apart: there is no gap between them. Bootstrap samples are cut at {places}."
-        return f"{apart}{which} {why}"
+        return f"{which} {why}{apart}"
 
     def _heading(self) -> str:
         if self.n == 1:

@@ -25,6 +25,7 @@ from thurbo.table.columns.values import blanked
 from thurbo.table.io import frames, read_write
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.schema.descriptions import doubts, left_out
+from thurbo.table.schema.naming import by_code
 from thurbo.table.schema.routing import when
 from thurbo.table.schema.schema import Schema
 
@@ -295,6 +296,11 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     advice = 'Categories without a known order; if one has an order, write kind = "ordinal" and levels = [...]'
     unordered = [name for name, column in schema.items() if column.kind == "categorical" and not column.has_order]
     lines += _part(advice, [_names(schema, unordered, 6)] if schema.reasons else [], 1)
+    coded = by_code(schema.modelled, schema.titles)
+    advice = (
+        "Called by codes, also in reports; give the texts of these questions with --edit, or title = ... in the file"
+    )
+    lines += _part(advice, [_names(schema, coded, 6)] if coded else [], 1)
     outside = [f"{why} ({len(names)}): {_names(schema, names, 3)}" for why, names in left_out(schema, source).items()]
     lines += _part("Left out", outside, _MOST_LEFT_OUT)
     if errors:

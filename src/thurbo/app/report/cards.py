@@ -278,7 +278,8 @@ def sentence(profile: Mapping[str, Any], rows_are: str, columns_are: str, is_wei
         parts.append(answer if profile["not_asked"] else f"{answer} {ends[0]} (all: {ends[1]})")
     told = "; ".join(parts) or "no clear differences from the others"
     if profile["not_asked"]:
-        return f"{size} were not asked {percent(1 - profile['asked'])} of the {columns_are}: {told}."
+        why = f"answered {told} and " if parts else ""
+        return f"{size} {why}were not asked {percent(1 - profile['asked'])} of the {columns_are}."
     return f"{size} are segment {profile['segment']}: {told}."
 
 

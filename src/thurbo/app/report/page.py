@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
+from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -80,6 +81,8 @@ def render(summary: Mapping[str, Any]) -> str:
         units=sorted(units, key=lambda unit: -unit["strength"])[:_MOST_UNITS],
         factors=[each for each in summary["factors"] if each["high"] or each["low"]][:_MOST_FACTORS],
         open_cards=summary["data"]["n_columns"] <= MOST_OPEN,
+        blocks=_blocks(summary["data"]),
+        warned="Warnings" if any(each["level"] == "check" for each in summary["warnings"]) else "Notes",
         map=place,
         heat=heat,
         calibration=pictures.calibration_picture(held_out["calibration"]) if held_out else [],
@@ -93,6 +96,15 @@ def render(summary: Mapping[str, Any]) -> str:
         verdict=verdict(held_out) if held_out else [],
         orders=of_orders(held_out),
     )
+
+
+def _blocks(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Questions with their numbers in order, those of a grid under its words."""
+    grid_of = {name: place for place, grid in enumerate(data["grids"]) for name in grid["columns"]}
+    runs = groupby(enumerate(data["columns"], start=1), lambda pair: grid_of.get(pair[1]["name"]))
+    return [
+        {"grid": None if place is None else data["grids"][place], "columns": list(columns)} for place, columns in runs
+    ]
 
 
 def number(value: float | None, digits: int = 2, sign: str = "") -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from thurbo.predict.evaluation import are_seen
 from thurbo.predict.segments import statements
 from thurbo.table.columns.forms.form import Answers
 from thurbo.table.io.frames import as_table
+from thurbo.table.schema.corrections import divided
 from thurbo.table.schema.descriptions import doubts, left_out
 from thurbo.table.schema.routing import NOT_APPLICABLE, when
 
@@ -138,20 +140,6 @@ def findings(
         if held_out.get("accuracy_logistic") is not None:
             words += f", a regression in {percent(held_out['accuracy_logistic'])}"
         say("accuracy", held_out["accuracy"], f"{words}.")
-        tested = [one for one in held_out["columns"] if one.get("accuracy") is not None and one.get("answer") != "pair"]
-        derived = described.schema.sources  # they follow from another column, or another one from them
-        tested = [one for one in tested if one["n"] >= _FEWEST and one["column"] not in derived]
-        if len(tested) > 1:
-            most, least = (
-                end(tested, key=lambda one: one["accuracy"] - one["accuracy_marginal"]) for end in (max, min)
-            )
-            shown = [
-                f"{percent(each['accuracy'])} right, {percent(each['accuracy_marginal'])} by the most common answer"
-                for each in (most, least)
-            ]
-            of = [quoted(brief_of(texts, each["column"])) for each in (most, least)]
-            words = f"{of[0]} follows best from the other answers ({shown[0]}), {of[1]} worst ({shown[1]})."
-            say("accuracy", most["accuracy"], words)
     for each in [one for one in of_orders(held_out) if one.get("kind") == "ratings" and one["n"] >= _FEWEST]:
         words = f"of {each['n']:,} pairs of hidden items of {quoted(brief_of(texts, each['column']))} are put in the "
         words += f"right order; by the mean of each item {percent(each['accuracy_marginal'])}."
@@ -494,6 +482,7 @@ def _data(described: Described) -> dict[str, Any]:
             for key in ("share_missing", "share_counted_as_missing", "share_not_applicable")
         },
         "columns": columns,
+        "grids": _grids(described, columns),
         "left_out": [
             {"name": name, "kind": column.kind, "description": column.describe()}
             for name, column in schema.items()
@@ -505,6 +494,21 @@ def _data(described: Described) -> dict[str, Any]:
         "skips": [{"columns": list(skip.columns), "condition": skip.condition} for skip in schema.skips],
         "missing": missing,
     }
+
+
+_LEAST_GRID = 3  # questions that are shown under one heading
+
+
+def _grids(described: Described, columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Questions with the same answers that stand side by side: their common words, and what each has of its own."""
+    titles, numbers, found = described.schema.titles, described.schema.grids, list[dict[str, Any]]()
+    for number, run in groupby(columns, lambda each: None if each["several"] else numbers.get(each["name"])):
+        names = [each["name"] for each in run]
+        if number is None or len(names) < _LEAST_GRID:
+            continue
+        stem, items = divided(names, titles)
+        found.append({"stem": stem, "columns": names, "items": dict(zip(names, items, strict=True))})
+    return found
 
 
 def _fit(model: Any) -> dict[str, Any]:

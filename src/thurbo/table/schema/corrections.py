@@ -164,12 +164,26 @@ def options_of(members: Sequence[str], titles: Mapping[str, str], table: Table |
         said = [_only_text(table.cells(name)) for name in members]
         if all(said) and len(set(said)) == len(said):
             return dict(zip(map(str, said), members, strict=True))
+    return dict(zip(divided(members, titles)[1], members, strict=True))
+
+
+def divided(members: Sequence[str], titles: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The words with which the titles (or names) of some questions begin, and what each has of its own."""
     texts = [" ".join(titles.get(name, name).split()) for name in members]
     texts = texts if len(set(texts)) == len(texts) else list(members)
-    stem = len(_stem(texts)) if texts[1:] else 0
-    rests = [text[stem:].strip(" []()_-–:.,") for text in texts]
-    labels = rests if all(rests) and len(set(rests)) == len(rests) else texts
-    return dict(zip(labels, members, strict=True))
+    stem = _stem(texts) if texts[1:] else ""
+    rests = [_bare(text[len(stem) :]) for text in texts]
+    return (_bare(stem), rests) if all(rests) and len(set(rests)) == len(rests) else ("", texts)
+
+
+def _bare(text: str) -> str:
+    """A text without punctuation around it, and without brackets that are around it or have no partner in it."""
+    text = text.strip(" _-–:.,")
+    for opening, closing in ("()", "[]"):
+        inner = text.removeprefix(opening).removesuffix(closing)
+        is_whole = text.startswith(opening) and text.endswith(closing) and opening not in inner
+        text = inner if is_whole or text.count(opening) != text.count(closing) else text
+    return text.strip(" _-–:.,")
 
 
 def _stem(texts: Sequence[str]) -> str:
@@ -189,7 +203,7 @@ def _only_text(cells: Cells) -> str | None:
 
 def stem_of(members: Sequence[str], titles: Mapping[str, str]) -> str:
     """The words that the texts of some questions begin with; empty if there are none."""
-    return _stem([" ".join(titles.get(name, name).split()) for name in members]).strip(" []()_-–:.,")
+    return _bare(_stem([" ".join(titles.get(name, name).split()) for name in members]))
 
 
 def grouped(members: Mapping[Any, str], name: str, kind: Any, by: str | None, settings: Mapping[str, Any]) -> Column:

@@ -109,6 +109,11 @@ def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = M
     return found
 
 
+def by_code(names: Sequence[str], titles: Mapping[str, str]) -> list[str]:
+    """Columns that are called by a code such as "q7_2", without a text."""
+    return [name for name in names if not titles.get(name) and re.search(r"\d", name) and _CODE.fullmatch(name)]
+
+
 def grids(columns: Mapping[str, Column], titles: Mapping[str, str]) -> dict[str, int]:
     """The number of the grid of each column that is in one: the same answers, and a common stem or place."""
     full, held = {name: titles.get(name, name) for name in columns}, defaultdict[object, list[str]](list)
@@ -282,8 +287,8 @@ _COMPARES = re.compile(r"\d|\b(?:less|more|fewer|least|most|under|over|below|abo
 
 
 def from_level(text: str, word: str) -> str:
-    """A level and all on one side of it: "at least often"; "18 to 29, or above" where the level compares itself."""
-    return f"{text}, or {'above' if word == 'at least' else 'below'}" if _COMPARES.search(text) else f"{word} {text}"
+    """A level and all on one side of it: "at least often"; "at least ‘18 to 29’" where the level compares itself."""
+    return f"{word} ‘{text}’" if _COMPARES.search(text) else f"{word} {text}"
 
 
 def _bare(word: str) -> str:
