@@ -20,7 +20,7 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Cells, IntArray
 from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.ignore import Ignore
-from thurbo.table.columns.values import listing, spellings
+from thurbo.table.columns.values import is_word, listing, spellings
 from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.layouts import questions, stem
 from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
@@ -157,7 +157,8 @@ def shared_answers(
             groups.setdefault((family, key), []).append(name)
     for (family, few), members in sorted(groups.items(), key=lambda each: len(each[0][1])):
         for (other, many), larger in sorted(groups.items(), key=lambda each: -len(each[0][1])):
-            if other == family and few < many and larger and _are_of(members, few, larger, answers):
+            is_pair = len(few) == 2 and all(map(is_word, few))  # "yes" and "no" lack no level
+            if other == family and few < many and larger and not is_pair and _are_of(members, few, larger, answers):
                 larger += members
                 members.clear()
                 break

@@ -52,7 +52,10 @@ _SPLITS = (
 _OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
 _SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
-_ASKS = re.compile(r"\b(which|what|select|check|tick|choose|mark|apply|any of|following)\b")
+_ASKS = re.compile(
+    r"\b(which|what|where|whom?|why|how (do|did|is|are|was|were|has|have)|select|check|tick|choose|mark|apply|any of|"
+    r"following)\b"
+)
 _LAST = re.compile(
     r"(other|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
     r"(i )?do ?n.t know|not applicable)\b.{0,40}",
@@ -117,7 +120,8 @@ def _tick(cells: Cells) -> _Tick | None:
     words = [value for value in distinct if value != ""]
     if len(words) > 2 or not all(isinstance(value, (str, bool, int, float)) for value in words):
         return None
-    yes, no = [each for each in words if not is_negative(each)], [each for each in words if is_negative(each)]
+    no = [each for each in words if is_negative(each)] or ([-1] if set(words) == {1, -1} else [])
+    yes = [each for each in words if each not in no]
     if len(yes) > 1 or len(no) > 1:
         return None
     said = np.isin(which, [distinct.index(each) for each in words])
@@ -125,7 +129,7 @@ def _tick(cells: Cells) -> _Tick | None:
         return _Tick(cells.name, "none", "", np.zeros(len(cells), bool), said)
     mark, chosen = yes[0], which == distinct.index(yes[0])
     if not isinstance(mark, str):
-        style: Any = "yes" if no else "box"
+        style: Any = "yes" if no and -1 not in no else "box"
         return _Tick(cells.name, style, "", chosen, said) if mark == 1 else None
     if mark.casefold() in _CROSSES:
         return _Tick(cells.name, "box", "", chosen, said)
@@ -195,7 +199,7 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
         splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
         splits.insert(-5, _dashes(text))  # before brackets, numbers and prefixes
         if text is texts[0]:
-            splits.insert(0, _beside_lists(columns.names))
+            splits.insert(0, _beside_lists(columns))
         for parts in splits:
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
@@ -221,11 +225,12 @@ def stem(name: str) -> str:
     return cuts[-1] if cuts and cuts[-1] else next(heads, name)
 
 
-def _beside_lists(names: Sequence[str]) -> list[_Part]:
-    """Names that begin with the name of another column: "q" may list the options of "q.a" and "q.b"."""
-    known, parts = set(names), []
-    for name in names:
+def _beside_lists(columns: _Columns) -> list[_Part]:
+    """Names that begin with the name of a column of texts: "q" may list the options of "q.a" and "q.b"."""
+    known, parts = set(columns.names), []
+    for name in columns.names:
         cuts = [match for match in _OF_LIST.finditer(name) if name[: match.start()] in known and name[match.end() :]]
+        cuts = [match for match in cuts if columns.tick(name[: match.start()]) is None] or cuts[:1]
         parts.append(
             _Part(name, name[: cuts[-1].start()], name[cuts[-1].end() :], None) if cuts else _Part(name, "", "", None)
         )
@@ -285,13 +290,15 @@ def _ordinal(name: str) -> _Part:
 
 def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnGroup]:
     others = [part for part in parts if columns.is_other(part.name, part.rest)]
+    others += [part for part, other in zip(parts, _others_again([part.rest for part in parts]), strict=True) if other]
     own = [part for part in parts if part not in others]
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
     if len(ticks) == len(own) > 1 and columns.is_list_of(head, {part.name: part.rest for part in own}):
         ticked = 1 if all(columns.read(part.name).values.dtype.kind in "biuf" for part in own) else None
         yield ColumnGroup(head, "ticks", tuple((part.name, part.rest) for part in own), title=head, ticked=ticked)
         return
-    if len(ticks) + len(others) == len(parts) and _are_options(head, ticks):
+    has_text = len(ticks) > 1 and any(columns.tick(part.name) is None for part in others)  # of what else it may be
+    if len(ticks) + len(others) == len(parts) and _are_options(head, ticks, has_text):
         members = tuple((part.name, part.rest) for part, _ in ticks)
         yield ColumnGroup(head, "grid", (*members, *((part.name, part.rest) for part in others)), title=head)
         return
@@ -313,7 +320,13 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
         yield ColumnGroup(head, "places", members, title=head)
 
 
-def _are_options(head: str, ticks: list[tuple[_Part, _Tick]]) -> bool:
+def _others_again(labels: Sequence[str]) -> list[bool]:
+    """Which labels are a second or a third "Other", each with a field of its own."""
+    plain = [_plain(label) for label in labels]
+    return [label in plain[:at] and _OTHER.fullmatch(label) is not None for at, label in enumerate(plain)]
+
+
+def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = False) -> bool:
     """Whether columns of boxes are options of one question, not questions of their own with the answers 0 and 1."""
     known = [tick for _, tick in ticks if tick.style != "none"]
     if not known or len(ticks) < 2:
@@ -330,7 +343,9 @@ def _are_options(head: str, ticks: list[tuple[_Part, _Tick]]) -> bool:
     labels = [part.rest for part, _ in ticks]
     asks = len(ticks) > 2 and (_ASKS.search(head.casefold()) or any(map(_LAST.fullmatch, labels)))
     by_tool = any(_BOX_NAME.search(part.name) for part, _ in ticks)
-    return bool(asks or by_tool or _SELECT.search(head.casefold())) or exclusive(known)
+    return bool(asks or has_text or by_tool or _SELECT.search(head.casefold())) or (
+        (len(known) > 2 or len(styles) == 1) and exclusive(known)
+    )
 
 
 def _plain(text: str) -> str:
@@ -363,7 +378,8 @@ def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[Column
         for part in parts:
             known = [tick for tick in part if tick.style != "none"]
             styles = {tick.style for tick in known}
-            if len(styles) != 1 or len(known) < 2:
+            chosen = np.any([tick.chosen for tick in part], axis=0)
+            if len(styles) != 1 or len(known) < 2 or chosen.sum() < min(_FEWEST_CHOSEN, len(chosen) / 2):
                 continue
             labels = [tick.text or _label(tick.name) for tick in part]
             sure = len(known) > 2 or (styles == {"text"} and any(map(_is_own, known))) or exclusive(known)
@@ -406,6 +422,7 @@ def _cut(run: list[_Tick]) -> Iterator[list[_Tick]]:
     yield from _exclusive_parts(part)
 
 
+_FEWEST_CHOSEN = 5  # rows in which an option of a question without a name is chosen
 _COVERS = 0.7  # share of the rows with any mark of the run that exclusive columns among others have a mark in
 
 
@@ -449,6 +466,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
 
 _SEVERAL = 0.05  # share of rows with two marks from which options are no single choice
 _TWICE, _OWN_TWICE = 0.005, 0.1  # largest share of rows with two marks: of all rows with one, and of those of a column
+_ASKED_TOGETHER = 0.8  # share of the rows asked in which each of the columns says yes or no
 _FEWEST_PAIRS = 10, 3  # rows with two marks that independent options would have at least; and where there are none
 
 
@@ -462,6 +480,9 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     asked = np.any([tick.said for tick in ticks], axis=0)
     # Where cells say "not selected", rows without any cell were not asked.
     says_no = any((tick.said & ~tick.chosen).any() for tick in ticks)
+    together = np.all([tick.said for tick in known], axis=0).sum() >= _ASKED_TOGETHER * asked.sum()
+    if says_no and not together:
+        return False
     n_rows = int(asked.sum()) if says_no else len(table)
     n_one, twice = int((n_marks > 0).sum()), n_marks > 1
     counts = table.sum(axis=0).astype(np.float64)
@@ -514,10 +535,13 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
         return
     others = {}
     if group.kind == "grid":
-        others = {name: label for name, label in group.members if columns.is_other(name, label)}
+        again = _others_again([label for _, label in group.members])
+        marked = zip(group.members, again, strict=True)
+        others = {name: label for (name, label), other in marked if other or columns.is_other(name, label)}
         group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
     members = tuple(column for column, _ in group.members)
-    made = Decision(*own) if members and (own := _made(group, columns)) else None
+    has_text = any(columns.tick(name) is None for name in others)
+    made = Decision(*own) if members and (own := _made(group, columns, has_text)) else None
     if made is None:
         return
     again = columns.repeats(group.name, made.column) if group.name not in taken else False
@@ -532,7 +556,7 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
     taken |= {*members, *others, *([group.name] if again else ())}
 
 
-def _made(group: ColumnGroup, columns: _Columns) -> Found | None:
+def _made(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
     parts = {member: columns.read(member) for member, _ in group.members}
     notes = columns.notes
     if group.kind == "ticks":
@@ -548,10 +572,10 @@ def _made(group: ColumnGroup, columns: _Columns) -> Found | None:
             return None
         column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
         return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
-    return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns)
+    return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns, has_text)
 
 
-def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
+def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
     """Columns under one heading: one answer or options if each is a box to tick, ranks if places differ in each row."""
     ticks = [columns.tick(name) for name, _ in group.members]
     heading = f"a guess: {len(group.members)} columns under one heading"
@@ -564,7 +588,7 @@ def _grid(group: ColumnGroup, columns: _Columns) -> Found | None:
             return MultiSelect(columns=options, blank="unticked"), f"a guess: {reason}"
         pairs = [(_Part(tick.name, group.name, label, None), tick) for tick, label in zip(own, labels, strict=True)]
         heads = f"{group.name} {group.title}"
-        if _are_options(heads, pairs):
+        if _are_options(heads, pairs, has_text):
             selects = _SELECT.search(heads.casefold())
             choice = None if selects or _are_twice(own) else _choice(group, own, labels)
             if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale

@@ -352,6 +352,7 @@ _COVERED = 0.6  # share of answers that the kept categories must cover
 _COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
 _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of their codes
 _MOSTLY = 0.9  # share of the options chosen that frequent or short ones are, in lists with commas
+_OFTEN_CHOSEN = 8  # times that an option in a list is chosen on average, and a sentence is not written
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
@@ -441,6 +442,9 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     codes = [text for text in distinct if _LONE.fullmatch(text)]
     if codes and all(re.search(r"[^\W\d_]", text) and not _CODE.match(text) for text in distinct if text not in codes):
         gone = list(dict.fromkeys([*gone, *codes]))  # "-9" and "99" among words
+    short = [text for text in distinct if _SHORT_CODE.fullmatch(text)]
+    if len(short) >= _FEWEST_SHORT and len(short) > _NUMBERS * len(distinct):
+        gone = [text for text in gone if text not in short]  # "DK" and "NA" among codes of countries
     if "+" in distinct:  # "-" is an answer beside "+"
         gone = [text for text in gone if re.search(r"\w", text)]
     if len(distinct) - len(gone) < 2:
@@ -450,6 +454,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
 
 
+_SHORT_CODE, _FEWEST_SHORT = re.compile(r"[A-Z]{2,3}"), 6
 _LONE = re.compile(r"-\d{1,4}|(77|88|99)9*|99[789]|9[789]")
 _NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
@@ -595,6 +600,16 @@ def _notation(texts: Texts) -> Any:
     return max(("number", "currency", "percent"), key=n_read)
 
 
+def _with_lists(sep: str, texts: Texts) -> Texts:
+    """Texts with the lists that name an answer beside what is none: "red; prefer not to say"."""
+    back = [text for text in texts.gone if sep in text and not all(map(unanswered, listed(text, sep)))]
+    if not back or not _is_used(sep, texts.kept):
+        return texts
+    gone = [text for text in texts.gone if text not in back]
+    n_each = (texts.n_cells - texts.n_answers) // max(len(texts.gone), 1)  # how often is not known of each
+    return texts._replace(kept=[*texts.kept, *back], counts=[*texts.counts, *[max(n_each, 1)] * len(back)], gone=gone)
+
+
 def _are_lists(sep: str, texts: Texts) -> bool:
     """Whether all texts with a separator are lists of answers that also occur alone: "A", "B" and "A; B"."""
     alone = {text for text in texts.kept if sep not in text}
@@ -638,6 +653,7 @@ def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
 def _options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
     for sep in _SEPARATORS:
+        texts = _with_lists(sep, texts)
         of_parts = _are_lists(sep, texts)
         if not of_parts and not _is_used(sep, texts.kept):
             continue
@@ -659,14 +675,15 @@ def _options(texts: Texts) -> Found | None:
         often = sum(count for count in counts.values() if count >= _LEAST_COUNT)
         written_in = sep == "," and often > _MOSTLY * sum(counts.values())  # beside options, one or two people's words
         floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES or written_in else 1)
-        common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= floor]
+        common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= floor and each not in texts.gone]
         covered = sum(counts[option] for option in common) / max(sum(counts.values()), 1)
         repeats = sum(counts.values()) >= (3 if sep == "," else 1.5) * len(counts)
         enough = several > len(lists) / 3 and len(counts) < len(texts.kept)
         if not (enough or of_parts) or len(common) < 2 or covered < 0.8:
             continue
-        long = sum(counts[option] for option in common if len(option) > 60)
-        if sep == "," and (not repeats or long > (1 - _MOSTLY) * sum(counts.values())):
+        long = sum(counts[option] for option in common if len(option) > 60) > (1 - _MOSTLY) * sum(counts.values())
+        often = sum(counts[option] for option in common) > _OFTEN_CHOSEN * len(common)
+        if sep == "," and (not repeats or (long and not often)):
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
@@ -730,7 +747,7 @@ def _guess(cells: Cells, is_array: bool, note: Note, shared: Grid | None) -> Fou
     kind = cells.values.dtype.kind
     if cells.missing.all() and not (is_array and kind in "bf"):
         return Ignore("it is empty"), "all cells are missing"
-    if kind == "b":
+    if kind == "b" and (is_array or len(set(cells.values[~cells.missing].tolist())) > 1):
         return Binary(true=True), "booleans"
     if is_array and kind == "f":
         return Continuous(), "an array of floating-point numbers"
@@ -743,6 +760,8 @@ def _guess(cells: Cells, is_array: bool, note: Note, shared: Grid | None) -> Fou
     proposal = None if is_array else role(cells, note.title)
     if proposal is not None and not note.names:
         return proposal
+    if kind == "f" and (infinite := np.isinf(cells.values)).any():
+        return _without(infinite, cells, note, shared)
     if kind in "iuf":
         distinct = np.unique(cells.values[~cells.missing]).tolist()
         if note.names or note.missing or note.measure:
@@ -770,6 +789,17 @@ def _guess(cells: Cells, is_array: bool, note: Note, shared: Grid | None) -> Fou
     return _labels(distinct, cells, shared)
 
 
+def _without(infinite: Any, cells: Cells, note: Note, shared: Grid | None) -> Found:
+    """The type of a column of numbers without those that are infinite, which count as missing."""
+    values = np.where(infinite, np.nan, cells.values)
+    found = decision(_guess(replace(cells, values=values, missing=cells.missing | infinite), False, note, shared))
+    if found.column.role != "answer":
+        return found
+    settings: Any = {"unseen": "missing"}
+    reason = f"{found.reason}; a guess: {int(infinite.sum())} infinite numbers count as missing"
+    return Decision(replace(found.column, **settings), reason, min(found.confidence, TO_CHECK))
+
+
 def _words(cells: Cells, note: Note) -> Found | None:
     """Dates, answers in the respondent's own words, and lists in many combinations, which look like identifiers."""
     values = cells.values[~cells.missing].tolist()
@@ -792,7 +822,7 @@ def _is_moment(text: str) -> bool:
 
 
 def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
-    if all(isinstance(value, bool) for value in distinct):
+    if len(distinct) > 1 and all(isinstance(value, bool) for value in distinct):
         return Binary(true=True), "booleans"
     items = _ranked_items(distinct)
     if items:

@@ -113,7 +113,8 @@ def _identifier(cells: Cells) -> Found | None:
         narrow = float(values.max()) - float(values.min()) < _DENSE * n and n_distinct >= _NEARLY * n
         is_index = n >= _FEWEST_DENSE and complete and narrow and not NAMES["amount"].fullmatch(name)
         long = once and n >= _FEWEST_DENSE and float(values.min()) >= _LEAST_LONG
-        if not counts and not (named and once) and not is_index and (not long or NAMES["amount"].fullmatch(name)):
+        nearly = once or (n >= _FEWEST_DENSE and n_distinct >= _NEARLY * n)
+        if not counts and not (named and nearly) and not is_index and (not long or NAMES["amount"].fullmatch(name)):
             return None
         what = "it numbers the rows" if counts and not named else "each number occurs once"
         what = what if once else "nearly every number occurs once, and they are close together"

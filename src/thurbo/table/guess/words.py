@@ -173,7 +173,7 @@ def _bands_in_other_words(texts: Sequence[str]) -> list[Band] | None:
         if len(own) == 2 and _scale_of(digits[0]) == 1 and own[0] < own[1] / _scale_of(digits[1]):
             own[0] *= _scale_of(digits[1])  # "10-20k" is from 10,000
     ranges = sorted(own for own in numbers if len(own) == 2)
-    follow = all(0 <= after[0] - before[1] <= max(1, 0.011 * after[0]) for before, after in pairwise(ranges))
+    follow = all(0 <= after[0] - before[1] <= max(1, 0.1 * after[0]) for before, after in pairwise(ranges))
     if len(ranges) < 2 or not follow or any(low >= high for low, high in ranges):
         return None
     lowest, highest = ranges[0][0], ranges[-1][1]
@@ -200,6 +200,7 @@ def _amounts_of(text: str) -> str:
     plain = re.sub(r"\b(?:an?|one) (?=(?:second|minute|hour|day|week|month|year)\b)", "1 ", plain)
     plain = re.sub(r"\b(\d{3}0)'?s\b", lambda match: f"{match[1]}-{int(match[1]) + 9}", plain)  # "1980s"
     plain = re.sub(r"(\d) ?(?:million|mio|mn)\b", r"\1m", plain)
+    plain = re.sub(r"(?<=\d)(?=(?:second|minute|hour|day|week|month|year)s?\b)", " ", plain)  # "10hours"
     plain = re.sub(r"(\d) ?(?:billion|bn)\b", r"\1b", plain)
     return re.sub(r"(\d) ?(?:thousand|tsd)\b", r"\1k", plain)
 
@@ -318,6 +319,8 @@ def _rate(text: str) -> tuple[float | None, bool]:
 
 
 _PERIOD = re.compile(rf"\b(?:(\d+) )?({'|'.join(_WORDS['rates']['periods'])})s?\b")
+_TIME_SPENT = re.compile(r"\d ?(?:hours?|minutes?) (?:per|an?|each|every)\b")  # how long, not how often
+_SPAN_ALONE = re.compile(r"(?:some |a few |in )?(?:seconds|minutes|hours|days|weeks|months|years)")
 _DAYS_PER = re.compile(
     r"\b(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?days?,? (?:a|per|each|every|in a|out of the) "
     r"(week|month|year)"
@@ -341,7 +344,7 @@ def _one_rate(text: str) -> tuple[float | None, bool]:
         return days * words["periods"][in_each[3]], True
     period = _PERIOD.search(text)
     adverb = next((word for word in words["adverbs"] if re.search(rf"\b{word}\b", text)), None)
-    if adverb is None and period is None:
+    if (adverb is None and period is None) or _SPAN_ALONE.fullmatch(text) or _TIME_SPENT.search(text):
         return None, False
     rate = words["adverbs"][adverb] if adverb else words["periods"][period[2]] / float(period[1] or 1)  # type: ignore[index]
     counted = re.search(r"(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?times", text)
@@ -395,9 +398,16 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
         if heights is not None and len(set(heights)) == len(texts):
             return Scale(name, tuple(heights))
     counts = bands([_counted(text) for text in plain])
-    return _of_bands(counts) if counts is not None else None
+    if counts is not None:
+        return _of_bands(counts)
+    heads = [_EXPLAINED.split(text, maxsplit=1)[0].strip() for text in texts]
+    explained = sum(head != text.strip() for head, text in zip(heads, texts, strict=True))
+    return _scale(tuple(heads)) if explained > len(texts) / 2 and all(heads) and len(set(heads)) == len(texts) else None
 
 
+_EXPLAINED = re.compile(
+    r"\s*(?:--|[-\u2013\u2014:;(])\s+|\s+\("
+)  # "Low: we are at the start", "Never -- I do not use it"
 LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
 
 
@@ -573,6 +583,9 @@ def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float]
     heights, n_whole = [], 0
     for word in words:
         height = rung(word)
+        both = [rung(part.strip()) for part in word.split("/")] if height is None else []
+        if len(both) == 2 and None not in both:  # "rarely/never"
+            height = sum(filter(None, both)) / 2
         n_whole += height is not None
         if height is None:
             head, *rest = _AND.split(word, maxsplit=1)
@@ -714,9 +727,15 @@ def unanswered(text: str) -> Kind | None:
         return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]+", plain) else None  # "-", "??", "..."
     parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
     for kind, phrases in _UNANSWERED.items():
-        if any(phrase.fullmatch(part) for part in parts for phrase in phrases):
+        said = [part for part in parts if any(phrase.fullmatch(part) for phrase in phrases)]
+        # "I don't know, somebody else does this for me" says more.
+        more = kind != "absent" and any(len(part.split()) > _MOST_MORE for part in parts[1:] if part not in said)
+        if said and not more:
             return kind
     return None
+
+
+_MOST_MORE = 3  # words beside "I don't know"
 
 
 def is_not_asked(text: str) -> bool:

@@ -18,7 +18,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ _MOST_TOLD = 3  # changed names in one warning
 _ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*")
 _MOST_SENTENCES, _FEWEST_NUMBERS = 0.3, 0.2  # share of cells in a row of answers
+_FEWEST_BLANK = 0.3  # share of names that are blank above the second row of a header
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -118,8 +119,9 @@ def _with_leading_zeros(text: str, separator: str, names: list[str], skip: int) 
     found = []
     for place, name in enumerate(names):
         cells = [row[place].strip() for row in rows if len(row) == len(names)]
-        zeros = sum(len(cell) > 1 and cell[0] == "0" for cell in cells)
-        if zeros and all(cell.isdecimal() or cell in _NULLS for cell in cells):
+        zeros = {cell for cell in cells if len(cell) > 1 and cell[0] == "0"}
+        are_codes = len(zeros) > 1 or len({len(cell) for cell in cells if cell.isdecimal()}) == 1  # "00" may be a slip
+        if zeros and are_codes and all(cell.isdecimal() or cell in _NULLS for cell in cells):
             found.append(name)
     return found
 
@@ -136,17 +138,42 @@ def read_header(rows: Sequence[list[str]], path: str) -> Header:
     """The header in the first rows of a table, each as stripped texts."""
     first, second, third = (*rows[:3], [], [])[:3]
     names, n_rows, book = [name or f"column {place}" for place, name in enumerate(first, 1)], 1, Codebook()
-    above = _once(first)
+    above = _once(["" if _UNNAMED.fullmatch(name) else name for name in first])
+    start = int(_is_index(first, second, third))  # of a table that was saved with its row numbers
     if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # Qualtrics
         notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
         n_rows, book = 3, Codebook(notes)
-    elif _is_second_header(above, second, third):
-        names, n_rows, book = _two_rows(above, second)
+    elif _is_second_header(above[start:], second[start:], third[start:]):
+        two = _two_rows(above[start:], second[start:])
+        names, n_rows, book = [*names[:start], *two.names], two.n_rows, two.book
     elif _says_response(first, second, third):
         n_rows = 2  # it only says "Response" below each name
     elif _are_titles(first, second, third):
         n_rows, book = 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
-    return Header(_unique(names, first, path), n_rows, book)
+    unique = _unique(names, first, path)
+    return Header(unique, n_rows, book if unique == names else _renamed(book, names, unique))
+
+
+def _renamed(book: Codebook, names: list[str], unique: list[str]) -> Codebook:
+    """The titles and groups of columns of which some have a new name, each the next of its old name."""
+    of = {name: [new for old, new in zip(names, unique, strict=True) if old == name] for name in names}
+    notes = {new: note for name, note in book.notes.items() for new in of[name]}
+    groups = []
+    for group in book.groups:
+        own = Counter[str]()
+        members = []
+        for name, option in group.members:
+            members.append((of[name][min(own[name], len(of[name]) - 1)], option))
+            own[name] += 1
+        groups.append(replace(group, members=tuple(members)))
+    return replace(book, notes=notes, groups=tuple(groups))
+
+
+_UNNAMED = re.compile(r"Unnamed: \d+(?:_level_\d+)?")  # what pandas calls a column without a name
+
+
+def _is_index(first: list[str], second: list[str], third: list[str]) -> bool:
+    return bool(first and second and third) and (first[0], second[0], third[0]) == ("", "0", "1")
 
 
 def _once(first: list[str]) -> list[str]:
@@ -178,14 +205,20 @@ def _is_amount(text: str) -> bool:
 
 def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
     """Whether the second row is a header too: options below their question, as SurveyMonkey writes them."""
-    if not first[0] or len(second) != len(first) or all(first):
+    if len(second) != len(first) or all(first) or any(map(is_number_text, second)):
         return False
     if not all(below for name, below in zip(first, second, strict=True) if not name):
+        return False
+    # Many columns without a name, and a text in every cell below: in a row of answers, options that are not chosen are
+    # blank.
+    if all(second) and first.count("") >= _FEWEST_BLANK * len(first) and len(set(second)) > len(second) / 2:
+        return True
+    if not first[0]:
         return False
     # A row of answers would contain numbers, and would not contain the word "Response".
     says_response = any(_ANSWER.fullmatch(below) for below in second)
     blank_below = not second[0] and bool(third and third[0])
-    return (says_response or blank_below) and not any(map(is_number_text, second))
+    return says_response or blank_below
 
 
 def _two_rows(first: list[str], second: list[str]) -> Header:
@@ -196,9 +229,11 @@ def _two_rows(first: list[str], second: list[str]) -> Header:
     heads: list[tuple[str, str]] = []
     question = ""
     for place, (above, below) in enumerate(zip(first, second, strict=True)):
-        question = " ".join(above.split()) or question
-        alone = above and (place + 1 == len(first) or bool(first[place + 1]))
-        heads.append((question, "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())))
+        asks = not above and below.rstrip().endswith("?")  # a question of its own beside those of several columns
+        question = " ".join((below if asks else above).split()) or question
+        alone = asks or not question or (above and (place + 1 == len(first) or bool(first[place + 1])))
+        option = "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())
+        heads.append((question or " ".join(below.split()), option))
     times = Counter(option or question for question, option in heads)
     names, notes = [], {}
     grids: dict[str, list[tuple[str, str]]] = {}

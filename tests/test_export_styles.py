@@ -1,0 +1,202 @@
+"""Small made tables in the styles of survey exports: header rows, marks, codes and wordings, read as people do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thurbo as tb
+from tests.test_raw_columns import answers, codes_of, infer, read_text
+from thurbo.errors import SchemaError
+
+N = 120
+
+
+def boxes(names: list[str], seed: int = 0, share: float = 0.4) -> np.ndarray:
+    """Which boxes are ticked: [row, box]."""
+    return np.random.default_rng(seed).random((N, len(names))) < share
+
+
+# ---- header rows
+
+
+def test_options_below_a_question_in_a_table_that_pandas_has_saved(tmp_path: Path) -> None:
+    """Names of columns without a name, a row number, and the second header row as the first row of the table."""
+    ticked, words = boxes(["mail", "phone", "post"]), ["Mail", "Phone", "Post"]
+    lines = [",Do you write?,How do you write?,Unnamed: 3,Unnamed: 4", "0,Response,Mail,Phone,Post"]
+    for row, own in enumerate(ticked, start=1):
+        marks = [word if tick else "" for word, tick in zip(words, own, strict=True)]
+        lines.append(",".join([str(row), ["Yes", "No"][row % 2], *marks]))
+    frame, schema = read_text("\n".join(lines), tmp_path)
+    assert len(frame) == N
+    assert [column.kind for column in schema.values()] == ["id", "binary", "multiselect"]
+    assert schema["How do you write?"].labels == ("Mail", "Phone", "Post")
+
+
+def test_questions_of_their_own_below_blank_names(tmp_path: Path) -> None:
+    ticked, words = boxes(["a", "b", "c"], 1), ["Laptop", "Tablet", "Phone"]
+    lines = [",What do you own?,,,,,", "#,Laptop,Tablet,Phone,Other,How often do you write?,Do you read?"]
+    for row, own in enumerate(ticked):
+        marks = [word if tick else "" for word, tick in zip(words, own, strict=True)]
+        lines.append(
+            ",".join([f"r{row:04}x", *marks, "", ["Never", "Often", "Sometimes"][row % 3], "Yes"[: 3 * (row % 2)]])
+        )
+    frame, schema = read_text("\n".join(lines), tmp_path)
+    assert len(frame) == N
+    assert schema["What do you own?"].labels == tuple(words)
+    assert schema["How often do you write?"].labels == ("Never", "Sometimes", "Often")
+
+
+def test_a_second_and_a_third_other_belong_to_no_question(tmp_path: Path) -> None:
+    ticked = boxes(["a", "b", "o"], 2)
+    other = "Other (please specify)"
+    lines = [f"id,Which language?,,,,,\n,C,Java,{other},{other} Comment,{other},{other} Comment"]
+    for row, own in enumerate(ticked):
+        marks = [word if tick else "" for word, tick in zip(["C", "Java", other], own, strict=True)]
+        twice = row < 3
+        lines.append(",".join([str(row), *marks, "Go" * bool(own[2]), other * twice, "Perl" * twice]))
+    _, schema = read_text("\n".join(lines), tmp_path)
+    assert schema["Which language?"].labels == ("C", "Java", other)
+    assert sum(column.kind == "multiselect" for column in schema.values()) == 1
+
+
+# ---- marks
+
+
+def test_one_and_minus_one_are_ticks_and_minus_one_beside_a_scale_is_no_answer() -> None:
+    ticked = boxes(list("abc"), 3)
+    table: dict[str, Any] = {f"Q9_{k + 1}": np.where(ticked[:, k], 1, -1) for k in range(3)}
+    table |= {f"Q8_{k}": answers([1, 2, 3, 4], N, [-1] * 3)[:N] for k in (1, 2)}
+    schema = infer(table).fit(table)
+    assert schema["Q9"].kind == "multiselect"
+    code = schema.compile(table)["Q9"].code
+    assert np.array_equal(code == 1, ticked)
+    assert not (code == -1).any()
+
+
+def test_options_beside_a_field_for_what_else_it_may_be() -> None:
+    ticked = boxes(["India", "Europe"], 4)
+    table: dict[str, Any] = {
+        f"Markets now [{name}]": np.where(ticked[:, k], "Yes", "No") for k, name in enumerate(["India", "Europe"])
+    }
+    assert {column.kind for column in infer(table).values()} == {"binary"}
+    other = {"Markets now [Other]": ["Japan & US", "China", "Mars", *[None] * (N - 3)]}
+    schema = infer(table | other)
+    assert schema["Markets now"].labels == ("India", "Europe")
+
+
+def test_columns_that_are_not_asked_together_are_not_one_answer() -> None:
+    """Each yes or no, never both yes, because the second is asked only after no."""
+    rng = np.random.default_rng(5)
+    near = rng.random(N) < 0.8
+    far = np.where(near, None, np.where(rng.random(N) < 0.5, "yes", "no"))
+    table = {"shop_near": np.where(near, "yes", "no"), "shop_far": far}
+    assert {name: column.kind for name, column in infer(table).items()} == dict.fromkeys(table, "binary")
+
+
+def test_yes_and_no_stay_two_answers_where_other_columns_have_a_third() -> None:
+    rng = np.random.default_rng(6)
+    table = {f"has_{k}": rng.choice(["yes", "no"], N) for k in "abc"}
+    table |= {f"had_{k}": rng.choice(["yes", "no", "dontknow"], N, p=[0.5, 0.45, 0.05]) for k in "ab"}
+    schema = infer(table)
+    assert {column.kind for column in schema.values()} == {"binary"}
+    assert codes_of(schema["had_a"]) == ["dontknow"]
+
+
+# ---- codes and numbers
+
+
+def test_short_codes_of_places_are_answers() -> None:
+    places = ["US", "GB", "DE", "DK", "FR", "IN", "BR", "NA"]
+    assert "DK" in infer({"country": answers(places, N)})["country"].labels
+    assert codes_of(infer({"q": answers(["Yes", "No", "Maybe"], N, ["DK"])})["q"]) == ["DK"]
+
+
+def test_infinite_numbers_count_as_missing_and_the_fit_goes_on() -> None:
+    table = {"ratio": [*np.random.default_rng(7).random(N - 2).round(3).tolist(), np.inf, -np.inf]}
+    schema = infer(table)
+    assert "2 infinite numbers" in schema.reasons["ratio"]
+    assert schema.confidence["ratio"] < 0.8
+    assert (~schema.fit(table).compile(table)["ratio"].answered).sum() == 2
+
+
+def test_one_slip_makes_no_codes_of_numbers(tmp_path: Path) -> None:
+    rows = [*(str(number) for number in range(100)), "00", *["5"] * 40]
+    _, schema = read_text("n\n" + "\n".join(rows), tmp_path)
+    assert schema["n"].kind == "continuous"
+    _, schema = read_text("n\n" + "\n".join(["034", "012", "120", "034", "700"] * 20), tmp_path)
+    assert schema["n"].kind == "categorical"
+
+
+def test_the_same_boolean_everywhere_is_no_question() -> None:
+    assert infer({"all": [True] * N, "some": [True, False] * (N // 2)})["all"].kind == "ignore"
+
+
+# ---- words
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ["Days", "Weeks", "Months", "Years"],
+        ["Low: we are at the start", "Medium: we are on the way", "High: we are all in"],
+        ["Never -- I don't use it.", "Rarely -- I know how.", "Sometimes -- at work.", "Frequently -- each day."],
+        ["rarely/never", "sporadic", "always"],
+        ["Not relevant for me", "Somewhat useful", "Critical to me"],
+        ["Not at all important", "Less important", "Neutral", "Important", "Very important"],
+        ["Worsen", "No effect", "Improve"],
+        ["No", "Not really", "Somewhat", "Very"],
+        ["1-5 hours per week", "5-10 hours per week", "more than 10hours per week"],
+        ["15,000 - 20,000 baht", "21,000 - 30,000 baht", "31,000 - 40,000 baht", "over 40,000 baht"],
+    ],
+    ids=lambda levels: levels[0],
+)
+def test_orders(levels: list[str]) -> None:
+    column = infer({"q": answers(levels[::-1], N)})["q"]
+    assert column.has_order
+    assert column.labels == tuple(levels)
+
+
+def test_who_does_not_know_but_says_more_has_answered() -> None:
+    cells = answers(["SSH", "Slurm", "By hand", "I don't know, somebody else starts it for me"], N, ["I don't know"])
+    assert codes_of(infer({"q": cells})["q"]) == ["I don't know"]
+
+
+def test_a_list_that_names_no_answer_too_is_a_list() -> None:
+    rng, options = np.random.default_rng(8), np.asarray(["White", "Asian", "Black", "Prefer not to answer"])
+    cells = [", ".join(options[own]) for own in rng.random((300, 4)) < [0.6, 0.4, 0.3, 0.05]]
+    table = {"q": [*cells, *["Prefer not to answer"] * 9]}
+    schema = infer(table).fit(table)
+    assert schema["q"].labels == ("Asian", "Black", "White")
+    assert codes_of(schema["q"]) == ["Prefer not to answer"]
+    chosen = schema.compile(table)["q"].code
+    assert (chosen[:300, 0] == 1).sum() == sum("Asian" in cell for cell in cells)
+
+
+def test_identifiers_that_several_rows_share_are_no_numbers() -> None:
+    rng = np.random.default_rng(9)
+    table = {
+        "deviceid": rng.choice([358000000000000, 356000000000001, 357000000000007], N),
+        "interviewer_id": np.arange(N) // 4 + 100,
+    }
+    schema = infer(table)
+    assert [column.kind for column in schema.values()] == ["categorical", "ignore"]
+    assert schema.confidence["deviceid"] < 0.8
+
+
+def test_numbers_that_all_differ_are_to_be_checked() -> None:
+    rng = np.random.default_rng(10)
+    numbers = rng.choice(100_000, N, replace=False)
+    assert infer({"x": numbers}).confidence["x"] < 0.8
+    assert infer({"x": numbers // 700}).confidence["x"] >= 0.8
+
+
+def test_the_texts_of_questions_can_be_written_later() -> None:
+    schema = tb.Schema({"q7": tb.Ordinal(["never", "often"])}).with_titles({"q7": "How often do you cry?"})
+    assert schema.display_names == {"q7": "How often do you cry?"}
+    assert tb.Schema.from_dict(schema.to_dict()).titles == schema.titles
+    with pytest.raises(SchemaError, match="q8"):
+        schema.with_titles({"q8": "?"})
