@@ -544,8 +544,8 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
     made = Decision(*own) if members and (own := _made(group, columns, has_text)) else None
     if made is None:
         return
-    again = columns.repeats(group.name, made.column) if group.name not in taken else False
-    if again:
+    repeats = columns.repeats(group.name, made.column) if group.name not in taken else False
+    if repeats:
         found.apart[group.name] = "the options of its columns once more"
     # The name must be new: a table column with the name of the question would replace its members.
     used = {*columns.names, *(question.name for question in found.questions)}
@@ -553,7 +553,7 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
     name = next(each for each in chain([group.name], alternatives) if each not in used)
     found.questions.append(GroupedQuestion(name, made, group.title, members))
     found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
-    taken |= {*members, *others, *([group.name] if again else ())}
+    taken |= {*members, *others, *([group.name] if repeats else ())}
 
 
 def _made(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
