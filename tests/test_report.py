@@ -815,5 +815,6 @@ def test_guesses_and_missing_answers_are_warned_of() -> None:
     found = summary(FakeModel(schema, model._log_odds, model.weights_), table)["warnings"]
     assert [each["level"] for each in found] == sorted((each["level"] for each in found), key=["check", "note"].index)
     words = [each["words"] for each in found]
-    assert "“fan”, read as Binary: two texts; use Categorical() if not." in words
+    guess = "“fan” as Binary (two texts; use Categorical() if not). Correct this with thurbo check --edit."
+    assert guess in words
     assert any("“age” 5" in each and "of those who may have been asked" in each for each in words)

@@ -279,9 +279,11 @@ def _of_fit(
 def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Warnings about guessed types, missing answers, questions not asked of everyone, weights, and columns left out."""
     schema, texts, weight = described.schema, described.texts, described.relative_weight
-    for each in doubts(schema):
-        words = f"{_names(each.names, texts)}, read as {each.kind}: {each.why}."
-        yield "check", _counted(len(each.names), "column", "read by a guess"), words
+    guessed = doubts(schema)
+    if guessed:
+        words = "; ".join(f"{_names(each.names, texts)} as {each.kind} ({each.why})" for each in guessed)
+        n = len({name for each in guessed for name in each.names})
+        yield "check", _counted(n, "column", "read by a guess"), f"{words}. Correct this with thurbo check --edit."
     asked = [
         (each, (each["share_missing"] - each["share_counted_as_missing"]) / max(1 - each["share_not_applicable"], 1e-9))
         for each in data["columns"]
@@ -507,6 +509,7 @@ def _grids(described: Described, columns: Sequence[Mapping[str, Any]]) -> list[d
         if number is None or len(names) < _LEAST_GRID:
             continue
         stem, items = divided(names, titles)
+        items = items if stem else [described.texts[name]["brief"] for name in names]
         found.append({"stem": stem, "columns": names, "items": dict(zip(names, items, strict=True))})
     return found
 
