@@ -8,10 +8,8 @@ Guarantees a reason and a confidence for every choice, and the words "a guess" i
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +33,21 @@ from thurbo.table.columns.values import (
     is_label,
     is_number_text,
     is_word,
-    listed,
     listing,
     show,
 )
 from thurbo.table.guess.grids import NEAR, Grid
 from thurbo.table.guess.roles import A_GUESS, FEW_NUMBERS, OFTEN, SURE, TO_CHECK, Decision, Found, role
+from thurbo.table.guess.separated import (
+    FEW_CATEGORIES,
+    LEAST_COUNT,
+    LEAST_SHARE_KEPT,
+    MOST_KEPT,
+    SEPARATORS,
+    Texts,
+    is_used,
+    list_of_options,
+)
 from thurbo.table.guess.words import (
     KNOWN,
     LOW,
@@ -51,7 +58,6 @@ from thurbo.table.guess.words import (
     arranged,
     as_phrase,
     coded,
-    folded,
     levels_of,
     scale,
     unanswered,
@@ -268,8 +274,8 @@ def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
     """Categories of a long list of codes, the rare ones joined."""
     count = occurrences(cells, found.answers)
     total, often = sum(count.values()), sorted(found.answers, key=lambda code: (-count[code], _key(code)))
-    floor = max(_LEAST_COUNT, _LEAST_SHARE * total)
-    common = [code for code in often[:_MOST_KEPT] if count[code] >= floor]
+    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * total)
+    common = [code for code in often[:MOST_KEPT] if count[code] >= floor]
     covered = sum(count[code] for code in common) / max(total, 1)
     if len(common) < 2 or covered < _COVERED_BY_CODES:
         reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
@@ -341,24 +347,16 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
     return sorted(set(codes), key=_key)
 
 
-# Confidence of an order that only the data say, of lists with a separator that sentences do not have, and of categories
-# whose rare ones are joined.
-BY_DATA, BY_SEPARATOR, JOINED = 0.6, 0.9, 0.85
-_FEW_CATEGORIES = 20  # so many are kept as they are
+# Confidence of an order that only the data say, and of categories whose rare ones are joined.
+BY_DATA, JOINED = 0.6, 0.85
 _FEWEST_TEXTS = 5  # that all differ, or mostly if they are many
-_MOST_KEPT = 60  # most categories or options; the others are joined
-_LEAST_SHARE, _LEAST_COUNT = 0.005, 3  # of a category that is kept, if there are many
 _COVERED = 0.6  # share of answers that the kept categories must cover
 _COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
 _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of their codes
-_MOSTLY = 0.9  # share of the options chosen that frequent or short ones are, in lists with commas
-_OFTEN_CHOSEN = 8  # times that an option in a list is chosen on average, and a sentence is not written
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
 _MOST_ODD = 100  # texts that are declared missing by name
-_SEPARATORS = ("\n", ";", "|", ",")
-_ALL_ITEMS = 0.95  # share of lists that name all items of a ranking
 NO_ANSWER = ("absent", "unknown")
 DATES: Found = (
     Ignore("dates and times are not modelled"),
@@ -369,36 +367,6 @@ TIMES: Found = (
     "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
 )
 _TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
-
-
-class Texts(NamedTuple):
-    """Distinct texts that are answers, with counts, those that are not, and the number of cells of all."""
-
-    kept: list[str]
-    counts: list[int]
-    gone: list[str]
-    n_cells: int
-
-    @property
-    def missing(self) -> dict[Any, str]:
-        """The texts that are not answers, as the setting of a column."""
-        return {text: text for text in self.gone}
-
-    @property
-    def less(self) -> str:
-        """The texts that are not answers, as the end of a reason."""
-        share = 1 - self.n_answers / max(self.n_cells, 1)
-        often = f" ({share:.0%} of the cells)" if share >= OFTEN else ""
-        return f"; counted as missing: {listing(map(show, self.gone))}{often}" if self.gone else ""
-
-    @property
-    def sure(self) -> float:
-        """How sure it is that the texts that are not answers should count as missing."""
-        return TO_CHECK if self.n_answers < (1 - OFTEN) * self.n_cells else SURE
-
-    @property
-    def n_answers(self) -> int:
-        return sum(self.counts)
 
 
 def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None) -> Found:
@@ -423,12 +391,8 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
     for read in reversed(ways) if are_numbers else ways:
         if found := read(texts):
             return found
-    found = decision(_options(texts) or _by_data(texts, shared) or _categories(texts))
+    found = decision(list_of_options(texts) or _by_data(texts, shared) or _categories(texts))
     return found._replace(sure=min(found.confidence, texts.sure))
-
-
-def _is_used(separator: str, texts: Sequence[str]) -> bool:
-    return sum(separator in text for text in texts) > len(texts) / 3
 
 
 def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
@@ -600,118 +564,22 @@ def _notation(texts: Texts) -> Any:
     return max(("number", "currency", "percent"), key=n_read)
 
 
-def _with_lists(sep: str, texts: Texts) -> Texts:
-    """Texts with the lists that name an answer beside what is none: "red; prefer not to say"."""
-    back = [text for text in texts.gone if sep in text and not all(map(unanswered, listed(text, sep)))]
-    if not back or not _is_used(sep, texts.kept):
-        return texts
-    gone = [text for text in texts.gone if text not in back]
-    n_each = (texts.n_cells - texts.n_answers) // max(len(texts.gone), 1)  # how often is not known of each
-    return texts._replace(kept=[*texts.kept, *back], counts=[*texts.counts, *[max(n_each, 1)] * len(back)], gone=gone)
-
-
-def _are_lists(sep: str, texts: Texts) -> bool:
-    """Whether all texts with a separator are lists of answers that also occur alone: "A", "B" and "A; B"."""
-    alone = {text for text in texts.kept if sep not in text}
-    lists = [listed(text, sep) for text in texts.kept if sep in text]
-    known = all(len(parts) > 1 and alone.issuperset(parts) for parts in lists)
-    return bool(lists) and len(alone) > 1 and known
-
-
-_FEWEST_CONTINUED = 3
-
-
-def _with_continued(lists: list[list[str]], sep: str) -> list[list[str]]:
-    """Lists with entries joined that are one option: a text in lower case always after the same text with a capital."""
-    after = Counter(pair for entries in lists for pair in pairwise(entries))
-    alone = Counter(entry for entries in lists for entry in entries)
-    together = {
-        (one, two)
-        for (one, two), n in after.items()
-        if n >= _FEWEST_CONTINUED and alone[one] == alone[two] == n and two[:1].islower() and one[:1].isupper()
-    }
-    if not together or sum(n for entry, n in alone.items() if entry[:1].islower()) > sum(alone.values()) / 2:
-        return lists
-    found = []
-    for entries in lists:
-        joined = entries[:1]
-        for one, two in pairwise(entries):
-            if (one, two) in together:
-                joined[-1] += f"{sep} {two}"
-            else:
-                joined.append(two)
-        found.append(joined)
-    return found
-
-
-def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
-    """Whether nearly all lists name all items, in many orders."""
-    whole = [tuple(each) for each in lists if len(each) == len(items) and set(each) == set(items)]
-    return len(whole) >= _ALL_ITEMS * len(lists) and len(set(whole)) > len(items)
-
-
-def _options(texts: Texts) -> Found | None:
-    """Lists of options in one cell, whatever the number of combinations."""
-    for sep in _SEPARATORS:
-        texts = _with_lists(sep, texts)
-        of_parts = _are_lists(sep, texts)
-        if not of_parts and not _is_used(sep, texts.kept):
-            continue
-        lists = _with_continued([listed(text, sep) for text in texts.kept], sep)
-        counts: Counter[str] = Counter()
-        for options, count in zip(lists, texts.counts, strict=True):
-            counts.update(dict.fromkeys(options, count))
-        recode = folded(list(counts), list(counts.values()))
-        for text, to in recode.items():
-            counts[to] += counts.pop(text)
-        if len(counts) > 2 and _are_orders(lists, counts):
-            reason = (
-                f"a guess: texts such as {show(texts.kept[0])} are orders of the same {len(counts)} items, best first"
-            )
-            ranking = Ranking(tuple(sorted(counts)), sep=sep, missing=texts.missing)
-            return Decision(ranking, f"{reason}{texts.less}", BY_SEPARATOR, "a list of options")
-        several = sum(len(options) > 1 for options in lists)
-        least = _LEAST_SHARE * texts.n_answers if len(counts) > _MOST_KEPT else 0.0
-        often = sum(count for count in counts.values() if count >= _LEAST_COUNT)
-        written_in = sep == "," and often > _MOSTLY * sum(counts.values())  # beside options, one or two people's words
-        floor = max(least, _LEAST_COUNT if len(counts) > _FEW_CATEGORIES or written_in else 1)
-        common = [each for each, count in counts.most_common(_MOST_KEPT) if count >= floor and each not in texts.gone]
-        covered = sum(counts[option] for option in common) / max(sum(counts.values()), 1)
-        repeats = sum(counts.values()) >= (3 if sep == "," else 1.5) * len(counts)
-        enough = several > len(lists) / 3 and len(counts) < len(texts.kept)
-        if not (enough or of_parts) or len(common) < 2 or covered < 0.8:
-            continue
-        long = sum(counts[option] for option in common if len(option) > 60) > (1 - _MOSTLY) * sum(counts.values())
-        often = sum(counts[option] for option in common) > _OFTEN_CHOSEN * len(common)
-        if sep == "," and (not repeats or (long and not often)):
-            continue  # sentences have commas too
-        rare = len(counts) - len(common)
-        reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        marks = "line breaks" if sep == "\n" else f'"{sep}"'
-        reason += f"separated by {marks}" + (f"; {rare} rare options are left out" if rare else "")
-        used = {text: to for text, to in recode.items() if to in common}
-        unseen: Any = "missing" if rare else "error"
-        column = MultiSelect(tuple(sorted(common)), sep=sep, recode=used, unseen=unseen, missing=texts.missing)
-        return Decision(column, f"{reason}{texts.less}", TO_CHECK if sep == "," else BY_SEPARATOR)
-    return None
-
-
 def _categories(texts: Texts) -> Found:
     """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
-    n_texts, often = len(texts.kept), texts.n_answers / 2 if texts.n_answers >= _FEW_CATEGORIES else texts.n_answers - 1
+    n_texts, often = len(texts.kept), texts.n_answers / 2 if texts.n_answers >= FEW_CATEGORIES else texts.n_answers - 1
     if n_texts >= _FEWEST_TEXTS and n_texts > often and words >= 3:
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
-    if len(kept) <= _FEW_CATEGORIES:
+    if len(kept) <= FEW_CATEGORIES:
         column: Column = Categorical(tuple(sorted(kept)), missing=texts.missing)
         odd = unknown_level(kept)
         otherwise = f"levels of a scale, if {show(odd)} has a place on it or is no answer" if odd else ""
         reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
         return Decision(column, reason, A_GUESS if odd else KNOWN, otherwise)
-    floor = max(_LEAST_COUNT, _LEAST_SHARE * texts.n_answers)
+    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * texts.n_answers)
     ranked = sorted(zip(texts.counts, kept, strict=True), key=lambda each: (-each[0], each[1]))
-    common = [text for count, text in ranked[:_MOST_KEPT] if count >= floor]
+    common = [text for count, text in ranked[:MOST_KEPT] if count >= floor]
     covered = sum(count for count, _ in ranked[: len(common)]) / max(texts.n_answers, 1)
     rare = len(kept) - len(common)
     if len(common) < 2 or covered < _COVERED:
@@ -747,7 +615,7 @@ def _guess(cells: Cells, is_array: bool, note: Note, shared: Grid | None) -> Fou
     kind = cells.values.dtype.kind
     if cells.missing.all() and not (is_array and kind in "bf"):
         return Ignore("it is empty"), "all cells are missing"
-    if kind == "b" and (is_array or len(set(cells.values[~cells.missing].tolist())) > 1):
+    if kind == "b" and (is_array or len(cells) < _FEWEST_CELLS or len(np.unique(cells.values[~cells.missing])) > 1):
         return Binary(true=True), "booleans"
     if is_array and kind == "f":
         return Continuous(), "an array of floating-point numbers"
@@ -812,9 +680,9 @@ def _words(cells: Cells, note: Note) -> Found | None:
         answers = [text for text in distinct if not unanswered(text)]
         if len(answers) > 1 and not all(map(is_word, answers)) and scale(answers) is None:
             return Ignore("it is free text"), f"its name asks for an answer in words, such as {show(distinct[0])}"
-    many = len(distinct) > max(_FEW_CATEGORIES, len(values) / 2)
-    is_list = many and any(_is_used(sep, distinct) for sep in _SEPARATORS)
-    return _options(_sorted_out(distinct, which)) if is_list else None
+    many = len(distinct) > max(FEW_CATEGORIES, len(values) / 2)
+    is_list = many and any(is_used(sep, distinct) for sep in SEPARATORS)
+    return list_of_options(_sorted_out(distinct, which)) if is_list else None
 
 
 def _is_moment(text: str) -> bool:
@@ -822,7 +690,7 @@ def _is_moment(text: str) -> bool:
 
 
 def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
-    if len(distinct) > 1 and all(isinstance(value, bool) for value in distinct):
+    if (len(distinct) > 1 or len(cells) < _FEWEST_CELLS) and all(isinstance(value, bool) for value in distinct):
         return Binary(true=True), "booleans"
     items = _ranked_items(distinct)
     if items:
