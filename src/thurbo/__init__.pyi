@@ -47,6 +47,8 @@ from thurbo.table.columns import top_set as top_set
 from thurbo.table.io.long import from_choices as from_choices
 from thurbo.table.io.long import from_long as from_long
 from thurbo.table.io.long import from_pairs as from_pairs
+from thurbo.table.io.scan import Scan as Scan
+from thurbo.table.io.scan import scan as scan
 from thurbo.table.schema.routing import Skip as Skip
 from thurbo.table.schema.schema import Schema as Schema
 from thurbo.table.schema.survey import read as read

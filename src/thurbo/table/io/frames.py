@@ -89,6 +89,22 @@ class Table:
         parts = {each: self.cells(each) for each in wanted if each in self}
         return replace(self.cells(name) if name in self else nothing, parts=parts)
 
+    def part(self, start: int, stop: int) -> Table:
+        """The rows from `start` to `stop`, of which only these are read."""
+        if start == 0 and stop >= self.n_rows:
+            return self
+        if self.native is None or self.lists or self.kind not in ("pandas", "polars", "pyarrow", "numpy", "dict"):
+            return self.take(np.arange(start, stop))
+        if self.kind == "dict":
+            native: Any = {name: cells[start:stop] for name, cells in self.native.items()}
+        elif self.kind == "numpy":
+            native = self.native[start:stop]
+        else:
+            is_pandas = self.kind == "pandas"
+            native = self.native.iloc[start:stop] if is_pandas else self.native.slice(start, stop - start)
+        found = as_table(native, names=self.names if self.kind == "numpy" else None)
+        return replace(found, rows=np.asarray(self.rows)[start:stop], book=self.book, declared=self.declared)
+
     def take(self, rows: NDArray[Any]) -> Table:
         """Some rows of the table, in this order; they may repeat, and keep their labels.
 
@@ -150,7 +166,8 @@ def as_table(X: Any, names: Sequence[str] | None = None) -> Table:
         frame = nw.from_native(X, eager_only=True)
     except TypeError:
         remedy = "pass pandas, polars, pyarrow, a 2-D array or a dict of columns"
-        remedy = "call .collect() first" if hasattr(X, "collect") else remedy
+        remedy = "call .collect() first, or use tb.scan" if hasattr(X, "collect") else remedy
+        remedy = "give rows of it that fit in memory, for instance .sample(20_000)" if hasattr(X, "tables") else remedy
         problem = f"{type(X).__module__}.{type(X).__name__} is not a supported table type"
         raise SchemaError(problem, remedy=remedy) from None
     texts, rows = _checked(frame.columns), np.arange(len(frame))
