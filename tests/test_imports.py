@@ -54,8 +54,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": _TABLES,
     "pooling": _TABLES,
     # The public face.
-    "queries": _SHARED | _LATENT | _TABLES | {"fit", "predict"},
-    "item_queries": _LATENT | _TABLES | {"predict", "queries"},
+    "parts": _TABLES | {"fit"},
+    "queries": _SHARED | _LATENT | _TABLES | {"fit", "predict", "parts"},
+    "item_queries": _LATENT | _TABLES | {"predict", "queries", "parts"},
     "tbm": _SHARED | _LATENT | _TABLES | {"fit", "predict", "queries", "item_queries", "model_file"},
     "model_file": _LATENT | _TABLES | {"fit", "predict"},
     "imputer": _TABLES | {"queries", "tbm"},
@@ -67,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app.editor": _TABLES,
     "app.demo": _TABLES | {"table.datasets", "fit", "predict", "tbm", "app.report"},  # fit: objectives
     "app.cli": _TABLES
-    | {"table.datasets", "fit", "tbm", "app.report", "app.explorer", "app.editor", "app.server", "app.demo"},
+    | {"table.datasets", "fit", "tbm", "parts", "app.report", "app.explorer", "app.editor", "app.server", "app.demo"},
 }
 FLOORS = ("table", "latent", "app")  # their parts are rows of the table above
 FILES_ALONE = {"thurbo.table", "thurbo.table.io", "thurbo.table.io.files"}  # bytes on a disk, no tables
@@ -78,7 +79,7 @@ HOST_SIDE = {"errors", *_TABLES, "table.datasets", "metrics", "pooling"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
 HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
 # frames.py reads dataframe libraries and makes their frames; file readers and the bundled survey return frames.
-_FILES = {"thurbo.table.io.read_write", "thurbo.table.io.text", "thurbo.table.io.codebook"}
+_FILES = {f"thurbo.table.io.{name}" for name in ("read_write", "text", "codebook", "scan")}
 MAY_KNOW_FRAMES = {"thurbo.table.io.frames", "thurbo.table.datasets", *_FILES, "thurbo.app.cli.results"}
 MOST_MODULES, DEEPEST = 140, 18  # modules, and modules in a chain of imports
 LONG_FILE, LONG_FUNCTION = 900, 100  # lines from which a warning is printed

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from thurbo.parts import rowwise
 from thurbo.predict import items as ranking
 from thurbo.predict.model import Rows
 from thurbo.predict.moments import features
-from thurbo.queries import Queries
+from thurbo.queries import Out, Queries
 from thurbo.table.io import frames
 
 
@@ -20,6 +21,7 @@ class ItemQueries(Queries):
 
     n_ratings_: dict[str, np.ndarray]
 
+    @rowwise()
     def rank(
         self,
         X: Any,
@@ -27,6 +29,8 @@ class ItemQueries(Queries):
         items: Any = None,
         exclude_seen: bool = True,
         column: str | None = None,
+        *,
+        out: Out = None,
     ) -> Any:
         """The best items for each row.
 
@@ -50,6 +54,8 @@ class ItemQueries(Queries):
             Leave out the items that a row has already rated or ranked.
         column : str, optional
             Name of the `Ratings` or `Ranking` column. Needed if there are several.
+        out
+            As in `transform`; `items` are then the same for all rows.
 
         Returns
         -------

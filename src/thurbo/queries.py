@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Integral
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,8 @@ from thurbo import _runtime
 from thurbo.errors import SchemaError, ThurboError, check_choice
 from thurbo.fit import course, planning
 from thurbo.latent.rbm import Params
-from thurbo.predict import answers, chain, dependence, diagnose, draws, evaluation, inequalities, joint
+from thurbo.parts import in_pieces, rowwise
+from thurbo.predict import answers, chain, dependence, diagnose, draws, evaluation, joint
 from thurbo.predict.dependence import Dependence
 from thurbo.predict.evaluation import Evaluation
 from thurbo.predict.model import Gaps, Model, Query, Rows
@@ -27,11 +29,15 @@ from thurbo.predict.segments import Segments, scaled, segments
 from thurbo.table.columns.statements import parse_conditions
 from thurbo.table.io import frames
 from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.scan import Scan
 from thurbo.table.schema import routing
 from thurbo.table.schema.schema import Schema
 
 Given = Mapping[str, Any] | Sequence[str] | str | None
 Statistic = Literal["auto", "mode", "median", "mean"]
+Out = str | PathLike[str] | None
+ENDS = "lower", "upper"
+EVALUATED = 20_000  # rows of a scanned table, at most
 
 
 def weights(
@@ -41,6 +47,12 @@ def weights(
     given = planning.row_weights(sample_weight, table.n_rows)
     own = schema.weights(table, missing_columns=missing_columns)
     return given if own is None else planning.row_weights(given * own, table.n_rows)
+
+
+def _score_names(given: Mapping[str, Any]) -> list[str]:
+    """Columns of what `score_samples` returns."""
+    names = ["log_probability", *(["standard_error"] if given["return_se"] else [])]
+    return names + (["lower", "upper"] if given["return_bounds"] else [])
 
 
 class Queries(TransformerMixin):
@@ -68,12 +80,12 @@ class Queries(TransformerMixin):
         check_is_fitted(self, "model_")
         return self.model_
 
-    def _read(self, X: Any, given: Given = None, gaps: str = "auto", predicted: Sequence[str] = ()) -> Rows:
-        """A table as the model reads it, with `given` in the place of some columns' cells; not of those predicted."""
+    def _table(self, X: Any) -> Table:
+        """A table that the model can read; the columns of an array are those of the fit, in order."""
         check_is_fitted(self, "model_")
         _runtime.prepare()
         table = as_table(X)
-        if table.kind == "numpy":  # an array has no names: its columns are those of the fit, in order
+        if table.kind == "numpy":
             if len(table.names) != self.n_features_in_:
                 # In scikit-learn's words, which its own checks of estimators look for.
                 problem = f"X has {len(table.names)} features, but TBM is expecting {self.n_features_in_} features"
@@ -81,6 +93,11 @@ class Queries(TransformerMixin):
             table = as_table(X, names=getattr(self, "feature_names_in_", None))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
+        return table
+
+    def _read(self, X: Any, given: Given = None, gaps: str = "auto", predicted: Sequence[str] = ()) -> Rows:
+        """A table as the model reads it, with `given` in the place of some columns' cells; not of those predicted."""
+        table = self._table(X)
         conditions = parse_conditions(given, self.schema_)
         for name in predicted:
             self.schema_[name]  # raises an error for an unknown column
@@ -95,7 +112,10 @@ class Queries(TransformerMixin):
         """A table put to the model."""
         return self._fitted().query(self._read(X, given, gaps, predicted), method)
 
-    def transform(self, X: Any, output: Literal["probability", "log_odds"] = "probability") -> np.ndarray:
+    @rowwise(lambda model, found, _: dict(zip(model.get_feature_names_out(), found.T, strict=True)))
+    def transform(
+        self, X: Any, output: Literal["probability", "log_odds"] = "probability", *, out: Out = None
+    ) -> np.ndarray:
         """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
 
         They are those of the leading member. The result for a row does not depend on the other rows. It is computed by
@@ -108,6 +128,10 @@ class Queries(TransformerMixin):
             Rows with all columns of the fitted schema; cells can be missing.
         output : {"probability", "log_odds"}, default="probability"
             Whether hidden units are given as probabilities or as log-odds.
+        out : path, optional
+            A folder for the results as Parquet files, one for every 131,072 rows, or one .parquet file: then its path
+            is returned. Without it, a scanned table (`tb.scan`) gives an iterator over the results of its pieces. A
+            query of the same rows goes on with a folder where it ended: files that are there are kept.
 
         Returns
         -------
@@ -142,6 +166,7 @@ class Queries(TransformerMixin):
         names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
         return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
 
+    @rowwise(lambda model, found, given: answers.named_probabilities(model.schema_, found, given["column"]))
     def predict_proba(
         self,
         X: Any,
@@ -151,6 +176,7 @@ class Queries(TransformerMixin):
         items: Any = None,
         *,
         gaps: Gaps = "auto",
+        out: Out = None,
     ) -> np.ndarray:
         """Probability of each possible answer, given all other cells of the row.
 
@@ -179,6 +205,8 @@ class Queries(TransformerMixin):
         items : list, optional
             For a list (`Ratings` by levels or order), the items that you ask about. For levels, the result has shape
             (n_rows, n_items, n_levels). For orders, it has shape (n_rows, n_items): P(item is the best of these).
+        out
+            As in `transform`.
 
         Returns
         -------
@@ -206,6 +234,7 @@ class Queries(TransformerMixin):
         answers.check_items(self.schema_, items)
         return answers.all_probabilities(query) if column is None else answers.probabilities(query, column, items)
 
+    @rowwise(lambda _, found, given: {f"{given['column']} {end}": found[:, k] for k, end in enumerate(ENDS)})
     def predict_interval(
         self,
         X: Any,
@@ -216,6 +245,7 @@ class Queries(TransformerMixin):
         items: Any = None,
         *,
         gaps: Gaps = "auto",
+        out: Out = None,
     ) -> np.ndarray:
         """Interval that contains the cell with probability `level`, given all other cells of the row.
 
@@ -229,7 +259,7 @@ class Queries(TransformerMixin):
             A column of numbers or of ordered levels.
         level : float, default=0.9
             Probability of the interval.
-        given, method, gaps
+        given, method, gaps, out
             As in `predict_proba`.
         items : list, optional
             For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
@@ -251,6 +281,7 @@ class Queries(TransformerMixin):
         answers.check_items(self.schema_, items)
         return answers.interval(query, column, level, items)
 
+    @rowwise()
     def predict(
         self,
         X: Any,
@@ -261,6 +292,7 @@ class Queries(TransformerMixin):
         items: Any = None,
         *,
         gaps: Gaps = "auto",
+        out: Out = None,
     ) -> Any:
         """Predict each cell from all other cells of its row, also of questions that the row was not asked.
 
@@ -278,7 +310,7 @@ class Queries(TransformerMixin):
             Which value of the predicted distribution is returned: the most probable one, the median or the mean. "mean"
             is for numbers and for levels that are numbers; for other ordered levels it gives the median. "auto" is the
             most probable label, and the median of a number.
-        given, method, gaps
+        given, method, gaps, out
             As in `predict_proba`.
         items : list or dict of lists, optional
             For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
@@ -298,17 +330,21 @@ class Queries(TransformerMixin):
         >>> sorted(model.predict(table, ["fan", "trust"]))
         ['fan', 'trust']
         """
-        named = [] if columns is None else np.atleast_1d(columns).tolist()
-        rows = self._read(X, given, gaps, named)
+        named, table = [] if columns is None else np.atleast_1d(columns).tolist(), self._table(X)
         answers.check_items(self.schema_, items)
         names = self.schema_.modelled if columns is None else named
-        query = self.model_.query(rows, method)
-        with course.progress(len(names), self.verbose if len(names) > 1 else False, answers.STAGE) as on_column:
-            found = answers.table(query, names, statistic, items, on_column)
-        owner = rows.table.owner  # a long table is answered with the names of its rows
-        predicted = frames.like(rows.table, found if owner is None else {owner: rows.table.rows, **found})
-        return frames.with_method(predicted, query.how.method)
 
+        def ask(part: Table) -> dict[str, np.ndarray]:
+            query = self._query(part, given, method, gaps, named)
+            return answers.table(query, names, statistic, items, on_column)
+
+        with course.progress(len(names), self.verbose if len(names) > 1 else False, answers.STAGE) as on_column:
+            found = in_pieces(table, ask)
+        owner = table.owner  # a long table is answered with the names of its rows
+        predicted = frames.like(table, found if owner is None else {owner: table.rows, **found})
+        return frames.with_method(predicted, self.model_.how(method).method)
+
+    @rowwise()
     def impute(
         self,
         X: Any,
@@ -319,6 +355,7 @@ class Queries(TransformerMixin):
         flag: bool = False,
         *,
         gaps: Gaps = "auto",
+        out: Out = None,
     ) -> Any:
         """Fill in empty cells; all other cells do not change.
 
@@ -346,7 +383,7 @@ class Queries(TransformerMixin):
             cells: `name_imputed` (true or false) and `name_probability`, the probability of the imputed label (of
             several options, of the least certain one; of an order, of its first item). For a number it is
             `name_margin`, half of the width of its 90 % interval. If a name is taken, "_2" is added.
-        method, gaps
+        method, gaps, out
             As in `predict_proba`.
 
         Returns
@@ -367,17 +404,18 @@ class Queries(TransformerMixin):
         >>> any(cell is None for cells in full.values() for cell in cells)
         False
         """
-        rows, kinds = self._read(X, gaps=gaps), answers.kinds_named(self.schema_, fill)
-        query = self.model_.query(rows, method)
-        open_cells = answers.gaps(self.schema_, rows.table, rows.blocks, kinds)
-        found = answers.guesses(query, open_cells, statistic, how_sure=flag)
-        open_cells = answers.settle(self.schema_, rows.table, open_cells, kinds, found.cells, found.certainty)
-        where = {name: missing for each in open_cells.values() for name, missing in each.items()}
+        table, kinds = self._table(X), answers.kinds_named(self.schema_, fill)
         answers.check_items(self.schema_, items)
-        lists = answers.with_items(query, rows.table, items, statistic)
-        filled = frames.replace_cells(rows.table, {name: found.cells[name] for name in where}, where, lists)
-        sure = answers.flags(rows.table.names, where, found.certainty) if flag else {}
-        return frames.with_method(frames.with_columns(filled, sure) if flag else filled, query.how.method)
+
+        def ask(part: Table) -> answers.Filled:
+            rows = self._read(part, gaps=gaps)
+            query, how = self.model_.query(rows, method), (statistic, kinds, items, flag)
+            return answers.filled(query, rows.table, rows.blocks, *how)
+
+        found = in_pieces(table, ask, answers.Filled.joined)
+        filled = frames.replace_cells(table, found.cells, found.where, found.lists)
+        sure = answers.flags(table.names, found.where, found.certainty) if flag else {}
+        return frames.with_method(frames.with_columns(filled, sure) if flag else filled, self.model_.how(method).method)
 
     def impute_draws(
         self,
@@ -494,7 +532,7 @@ class Queries(TransformerMixin):
         found, method = draws.sample(self.model_, int(n), conditions, method, items, seed)
         return frames.with_method(frames.frame(self.frame_kind_, found), method)
 
-    def inequalities(self, X: Any, row: int, given: Given = None) -> inequalities.Inequalities:
+    def inequalities(self, X: Any, row: int, given: Given = None) -> diagnose.Inequalities:
         """What the cells of one row say about the latent variables x, in words and as b ≤ A x ≤ c (Eq. 5).
 
         In the units of the leading member.
@@ -517,10 +555,11 @@ class Queries(TransformerMixin):
         n_rows = rows.table.n_rows
         if not isinstance(row, Integral) or not -n_rows <= row < n_rows:
             raise ThurboError(f"row={row!r} is not one of the {n_rows} rows; they are numbered from 0")
-        return inequalities.inequalities(self.params_, self.schema_, rows.evidence, int(row) % n_rows)
+        return diagnose.inequalities(self.params_, self.schema_, rows.evidence, int(row) % n_rows)
 
+    @rowwise(lambda _, found, given: dict(zip(_score_names(given), np.atleast_2d(found), strict=True)))
     def score_samples(
-        self, X: Any, return_se: bool = False, method: str = "auto", *, return_bounds: bool = False
+        self, X: Any, return_se: bool = False, method: str = "auto", *, return_bounds: bool = False, out: Out = None
     ) -> Any:
         """Log-likelihood of each row: the log-probability of all its observed cells together, in nats.
 
@@ -546,6 +585,8 @@ class Queries(TransformerMixin):
             either side, each with three standard errors; a mode that no chain has met is missing from both. By "exact"
             they are the value itself, or three standard errors away if the probability of an inequality is estimated.
             By "sequential" they are three standard errors away: where the mean over all orders would be.
+        out
+            As in `transform`.
 
         Returns
         -------
@@ -595,9 +636,9 @@ class Queries(TransformerMixin):
         -------
         float
         """
-        rows = self._read_to_score(X)
-        weight = weights(self.schema_, rows.table, sample_weight, "ignore")
-        return joint.weighted_mean(self._log_probability(rows).value, weight)
+        table = self._table(X)
+        weight = weights(self.schema_, table, sample_weight, "ignore")
+        return joint.weighted_mean(self.score_samples(table), weight)
 
     def evaluate(
         self,
@@ -623,7 +664,7 @@ class Queries(TransformerMixin):
         Parameters
         ----------
         X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+            Rows with all columns of the fitted schema; cells can be missing. Of a scanned table, 20,000 random rows.
         hide : float, default=0.1
             Share of the answers that are hidden, between 0 and 1.
         random_state : int, RandomState or None, default=None
@@ -651,7 +692,12 @@ class Queries(TransformerMixin):
         >>> found.overall["n_cells"] > 0
         True
         """
-        rows, rng = self._read(X), check_random_state(random_state)
+        rng = check_random_state(random_state)
+        if isinstance(X, Scan):
+            if sample_weight is not None:
+                raise ThurboError("sample_weight is not available for a scanned table; use a Weight column")
+            X = X.sample(EVALUATED, int(rng.randint(2**31 - 1)))
+        rows = self._read(X)
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
         chosen = evaluation.chosen_baselines(logistic, boosting)
         is_seen, read = evaluation.are_seen(rows.blocks.values(), self._seen_rows), partial(self._query, method=method)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from html import escape
 from os import PathLike
@@ -24,6 +25,7 @@ from thurbo.fit import course, fitting, lists, planning, population
 from thurbo.fit.fitting import Unfinished
 from thurbo.fit.members import Interrupted
 from thurbo.fit.settings import Learning
+from thurbo.fit.stream import WholeTable
 from thurbo.item_queries import ItemQueries
 from thurbo.latent import packing
 from thurbo.predict import evaluation
@@ -33,6 +35,7 @@ from thurbo.queries import weights
 from thurbo.table.columns import Column
 from thurbo.table.io.frames import Table, as_table
 from thurbo.table.io.long import looks_long
+from thurbo.table.io.scan import LARGE, SAMPLE, Scan, TableSource
 from thurbo.table.schema.routing import with_answered
 from thurbo.table.schema.schema import Schema
 from thurbo.table.schema.units import warn_of_swamped_columns
@@ -86,7 +89,8 @@ class TBM(ItemQueries, BaseEstimator):
     batch_size : int or "auto", default="auto"
         Rows per gradient step. "auto" is 100 to 500, depending on the number of rows.
     max_epochs : int or "auto", default="auto"
-        Number of passes over the data, 20 to 300. "auto" makes about 3,000 steps, 8,000 for many units.
+        Number of passes over the data (of a large table, over a sample of it), 20 to 300. "auto" makes about 3,000
+        steps, 8,000 for many units.
     max_time : float, optional
         Limit for `fit`, in seconds: it stops after the epoch that reaches it, with the best parameters if rows are held
         out, otherwise the last. After half of the time, the learning rate begins to fall, to reach zero in time; if it
@@ -277,8 +281,9 @@ class TBM(ItemQueries, BaseEstimator):
         Parameters
         ----------
         X : table
-            A pandas, polars or arrow table, dict of columns, 2-D array, sparse matrix, or the result of `from_long`.
-            It must have all columns of the schema. Other columns are not used.
+            A pandas, polars or arrow table, dict of columns, 2-D array, sparse matrix, or the result of `from_long`;
+            or a scanned table with more rows than memory (`tb.scan`). It must have all columns of the schema. Other
+            columns are not used. A large table is fitted by way of a sample of its rows, and then to all of them.
         y : ignored
             Exists for scikit-learn.
         sample_weight : array-like of shape (n_rows,), optional
@@ -318,10 +323,15 @@ class TBM(ItemQueries, BaseEstimator):
         timer = course.Clock()
         planning.flat(self.get_params(deep=False))  # refuses bad values before any work
         _runtime.prepare()
-        rows = rows_that_count(whole := as_table(X), sample_weight, self, drop=drop)
+        whole, every = self._sampled(X, sample_weight) if drop else (None, as_table(X))
+        given = sample_weight if whole is None or whole.weight is None else whole.weight[whole.sample]
+        rows = rows_that_count(every, given, self, drop=drop)
         table, weight = rows.table, rows.weight
-        schema = self._fitted_schema(rows.schema, table, weight)
-        blocks, row_names = schema.compile(table), schema.row_names(table)
+        if whole is not None:
+            whole.sample = whole.sample[rows.places]
+        with nullcontext() if whole is None else whole.source.locating(table, rows.schema.row_names, whole.sample):
+            schema = self._fitted_schema(rows.schema, table, weight)
+            blocks, row_names = schema.compile(table), schema.row_names(table)
         warn_of_swamped_columns(table, blocks, row_names)
         reading = packing.MergeLabels(schema.names, schema.site_names, row_names)
         chosen = self._settings(schema)
@@ -334,12 +344,16 @@ class TBM(ItemQueries, BaseEstimator):
         self._training, plan, learned_from = None, None, np.zeros(0, np.int64)
         with course.progress(max_epochs, self.verbose) as on_epoch:
             if n_members > 1:
-                found = population.fit(chosen, table, data, n_members, seed, timer.watch(on_epoch))
+                found = population.fit(chosen, table, data, n_members, seed, timer.watch(on_epoch), whole)
                 fitted, members, params, self._unfinished = found.fitted, found.members, found.leader, found.unfinished
                 pairs = dependent_pairs(schema, blocks, weight) if len(members) > 1 else ()
                 about: dict[str, Any] = {"correction": found.correction, "pairs": pairs}
             else:
-                fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, timer.watch(on_epoch))
+                told = timer.watch(on_epoch)
+                fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, told)
+                if whole is not None and self._unfinished is None and chosen.max_epochs != 0:
+                    rest = chosen, data, whole, fitted, plan, seed, told
+                    fitted, self._unfinished = population.single_over_all_rows(*rest)
                 params = fitted.params
                 members = (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),)
                 about = {"objective": plan.objective}
@@ -356,7 +370,7 @@ class TBM(ItemQueries, BaseEstimator):
         self._adopt(model, fitted.history, fitted.converged)
         self._training, self.time_spent_ = plan and (fitted.state, plan, seed), timer.spent()
         # What later tables are compared with.
-        self._seen_rows = evaluation.of_training(blocks.values(), weight)
+        self._seen_rows = evaluation.of_training(blocks.values(), weight) if whole is None else whole.seen
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         self.n_ratings_ = n_ratings(schema, blocks)
         self.__dict__.pop("feature_names_in_", None)
@@ -366,12 +380,40 @@ class TBM(ItemQueries, BaseEstimator):
         if plan is not None and plan.posterior_smoothing:
             posteriors = np.asarray(fitted.state.posteriors)
             if len(learned_from) < table.n_rows:  # held-out rows have none, so theirs are inferred
-                every = self.transform(table)[:, : self.params_.n_hidden]
-                every[learned_from] = posteriors
-                posteriors = every
-            self.posteriors_ = np.full((whole.n_rows, posteriors.shape[1]), np.nan, posteriors.dtype)
+                inferred = self.transform(table)[:, : self.params_.n_hidden]
+                inferred[learned_from] = posteriors
+                posteriors = inferred
+            self.posteriors_ = np.full((every.n_rows, posteriors.shape[1]), np.nan, posteriors.dtype)
             self.posteriors_[rows.places] = posteriors
         return self
+
+    def _sampled(self, X: Any, sample_weight: Any) -> tuple[WholeTable | None, Table]:
+        """All rows of a large table, and a random sample of them; None and the table itself if it is not large.
+
+        So is one whose training needs all rows at once: items of lists have parameters of their own, and the likelihood
+        has a chain for each row. A single model is trained on all of a table in memory, if it is not too large.
+        """
+        is_scan = isinstance(X, Scan)
+        held = None if is_scan else as_table(X)
+        source: Any = X if held is None else TableSource(held)
+
+        def whole() -> Table:
+            return as_table(source.read()) if held is None else held
+
+        if source.n_rows <= LARGE or (held is not None and (held.lists or held.declared)):
+            return None, whole()
+        weight = _given_weight(sample_weight, source.n_rows)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        sample = source.draw(SAMPLE, seed, None if weight is None else weight > 0)
+        table = source.take(sample)
+        schema = self._schema(table)
+        chosen = self._settings(schema)
+        is_by_row = chosen.objective == "likelihood" or chosen.posterior_smoothing
+        is_single = population.count(chosen, schema, source.n_rows) == 1
+        is_moderate = held is not None and is_single and source.n_rows <= planning.MOST_AS_A_WHOLE
+        if schema.listed or is_by_row or is_moderate:
+            return None, whole()
+        return WholeTable(source, sample, weight), table
 
     def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:
         """Take over a fitted model: after training, or from a file."""
@@ -478,6 +520,8 @@ class TBM(ItemQueries, BaseEstimator):
     def _go_on(self, X: Any, sample_weight: Any, chosen: planning.FitSettings) -> Self:
         assert self._training is not None
         state, plan, seed = self._training
+        if isinstance(X, Scan):
+            return self._go_over(X, sample_weight, chosen)
         table = as_table(X)
         weight = weights(self.schema_, table, sample_weight)
         if not weight.all():
@@ -487,13 +531,31 @@ class TBM(ItemQueries, BaseEstimator):
         fitted = fitting.go_on(chosen, data, state, plan, seed)
         for name, more in n_ratings(self.schema_, rows.blocks).items():
             self.n_ratings_[name] = self.n_ratings_[name] + more
+        return self._continued(fitted, plan, evaluation.of_training(rows.blocks.values(), weight))
+
+    def _go_over(self, X: Scan, sample_weight: Any, chosen: planning.FitSettings) -> Self:
+        """`partial_fit` with the rows of a scan."""
+        state, plan, seed = self._training
+        if self.schema_.listed or plan.objective == "likelihood":
+            what = "lists of items" if self.schema_.listed else 'objective="likelihood"'
+            raise ThurboError(f"a model with {what} cannot go on learning from a scan; give tables in memory")
+        whole = WholeTable(X, np.zeros(0, np.int64), _given_weight(sample_weight, X.n_rows))
+        rows = self._read(X.typical())
+        sample = fitting.Data(self.schema_, rows.blocks, rows.evidence, np.ones(rows.table.n_rows))
+        plan = replace(plan, posterior_smoothing=0.0)
+        fitted = population.go_over(chosen, sample, whole, state, plan, seed)
+        return self._continued(fitted, plan, whole.seen)
+
+    def _continued(self, fitted: course.Fitted, plan: planning.Plan, seen: np.ndarray) -> Self:
+        """The model after more training of its only member."""
+        assert self._training is not None
         self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
         course.warn(fitted)
         single = self.model_.members[0]._replace(params=fitted.params)
         model = replace(self.model_, members=(single,), params=fitted.params)
+        seed = self._training[2]
         self._adopt(model, self.history_ + fitted.history, fitted.converged)
-        self._training = (fitted.state, plan, seed)
-        self._seen_rows = np.union1d(self._seen_rows, evaluation.of_training(rows.blocks.values(), weight))
+        self._training, self._seen_rows = (fitted.state, plan, seed), np.union1d(self._seen_rows, seen)
         return self
 
     def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:
@@ -573,6 +635,10 @@ class TBM(ItemQueries, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []  # features are computed, not passed on
         return tags
+
+
+def _given_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    return None if sample_weight is None else planning.row_weights(sample_weight, n_rows)
 
 
 def _counted(n: int, what: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -109,10 +109,41 @@ HURRY = 0.5  # share of the time limit after which the rate starts to decay
 
 
 class WeightedRows(NamedTuple):
-    """Evidence with the weight of each row, on the host."""
+    """Evidence with the weight of each row, on the host: what an epoch passes over."""
 
     evidence: Buckets
-    weight: np.ndarray
+    weight: Any  # [row]
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of an epoch."""
+        return self.evidence.n_cells
+
+    def n_batches(self, cells: int) -> int:
+        """Batches of an epoch."""
+        return self.evidence.n_batches(cells)
+
+    def prepared(self) -> WeightedRows:
+        """The same with weights on the device."""
+        return self._replace(weight=jax.device_put(self.weight))
+
+    def epoch(self, key: PRNGKey, number: int, state: TrainState, *how: Any) -> tuple[TrainState, Info]:
+        """One pass over the rows, as `trainer.epoch`; all passes are alike."""
+        return epoch(key, state, self.evidence, self.weight, *how)
+
+
+@runtime_checkable
+class EpochRows(Protocol):
+    """Rows that training passes over, as `WeightedRows` does."""
+
+    @property
+    def n_cells(self) -> int: ...
+
+    def n_batches(self, cells: int) -> int: ...
+
+    def prepared(self) -> EpochRows: ...
+
+    def epoch(self, key: PRNGKey, number: int, state: TrainState, *how: Any) -> tuple[TrainState, Info]: ...
 
 
 class Length(NamedTuple):
@@ -194,15 +225,15 @@ def _held_out_sums(
     return (weight * value).sum(), count
 
 
-def work_of(rows: WeightedRows, length: Length) -> float:
+def work_of(rows: EpochRows, length: Length) -> float:
     """Number of cells of all epochs."""
-    return float(rows.evidence.n_cells) * length.max_epochs
+    return float(rows.n_cells) * length.max_epochs
 
 
 def fit(
     key: PRNGKey,
     state: TrainState,
-    rows: WeightedRows,
+    rows: EpochRows,
     layout: Layout,
     plan: Plan,
     length: Length,
@@ -220,22 +251,22 @@ def fit(
     `work` is the number of cells of all epochs with this program, where these are not only those of this call.
     """
     work = work_of(rows, length) if work is None else work
-    n_batches = rows.evidence.n_batches(length.cells)
+    n_batches = rows.n_batches(length.cells)
     total = length.max_epochs * n_batches
     fall = (0.5 * total, float(total)) if length.falls else (NEVER, 2 * NEVER)
     run = resume or Run(state, state, fall, length.learning_rate)
-    weight = jax.device_put(rows.weight)
+    rows = rows.prepared()
     every = max(1, length.max_epochs // 50)
     key_score = jax.random.fold_in(key, 2**30)
     problem, before, unfinished = None, run.seconds, None
     started = time.perf_counter()
     # Several epochs are started together if starting one takes as long as the epoch, and there are many.
-    is_small = rows.evidence.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS and limit is None
+    is_small = rows.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS and limit is None
     whole, ahead = run, _Ahead(AHEAD if is_small else 1)  # the run as it was between two epochs
     try:
         while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
-            moved, info = _epoch(key, run, rows.evidence, weight, layout, plan, length, work, ahead)
+            moved, info = _epoch(key, run, rows, layout, plan, length, work, ahead)
             run.number += 1
             record: dict[str, Any] = {
                 "epoch": run.number,
@@ -328,8 +359,7 @@ class _Ahead:
 def _epoch(
     key: PRNGKey,
     run: Run,
-    evidence: Buckets,
-    weight: PerRow,
+    rows: EpochRows,
     layout: Layout,
     plan: Plan,
     length: Length,
@@ -341,11 +371,11 @@ def _epoch(
     careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
 
     def compute() -> list[tuple[TrainState, Info]]:
-        rate, *fall = jax.device_put([np.asarray(value, weight.dtype) for value in (run.rate, *run.fall)])
+        rate, *fall = jax.device_put([np.asarray(value, np.float32) for value in (run.rate, *run.fall)])
         found, state = list[tuple[TrainState, Info]](), run.state
         for number in range(run.number, min(run.number + ahead.n, length.max_epochs)):
             own = jax.random.fold_in(key, number)
-            found.append(epoch(own, state, evidence, weight, layout, rate, Fall(*fall), careful, length.cells, work))
+            found.append(rows.epoch(own, number, state, layout, rate, Fall(*fall), careful, length.cells, work))
             state = found[-1][0]
         return found
 

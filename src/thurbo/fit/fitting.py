@@ -93,6 +93,26 @@ def pad(padding: Padding, layout: Layout) -> Layout:
     return layout._replace(**jax.device_put({name: padding.sites(own[name], nothing[name]) for name in own}))
 
 
+def unpadded(state: TrainState, padding: Padding, n_cuts: int) -> TrainState:
+    """The state without the sites that the common shape adds, and with as many cuts as the table has."""
+
+    def own(values: Any) -> Any:
+        """Parameters of the own sites, or the optimiser's moments of them."""
+        by_site = ("site_bias", "weights", "loadings", "first_cut", "log_gaps", "log_scale", "presence", "context")
+        found = {name: jax.tree.map(lambda leaf: _own(leaf, padding), getattr(values, name)) for name in by_site}
+        return values._replace(**{**found, "log_gaps": found["log_gaps"][:, : n_cuts - 1]})
+
+    is_own = lambda each: isinstance(each, starting.Learnable)  # noqa: E731
+    optimiser = jax.tree.map(lambda each: own(each) if is_own(each) else each, state.optimiser, is_leaf=is_own)
+    centre = state.centre._replace(site=jax.device_put(_own(state.centre.site, padding)))
+    return jax.device_put(state._replace(learnable=own(state.learnable), centre=centre, optimiser=optimiser))
+
+
+def _own(values: Any, padding: Padding) -> np.ndarray:
+    array = np.asarray(values)
+    return array[padding.place] if array.shape[0] == padding.n_slots else array
+
+
 SECONDS_BETWEEN = 5.0  # at most so much work is lost if a fit is killed
 
 

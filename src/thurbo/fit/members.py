@@ -26,6 +26,7 @@ from thurbo.fit import course, fitting, planning
 from thurbo.fit.fitting import Data, Unfinished, active_only, cut, pad
 from thurbo.fit.planning import FitSettings, Plan
 from thurbo.fit.start import Layout, folded
+from thurbo.fit.stream import RowReading, Stream, WholeTable
 from thurbo.fit.trainer import TrainState
 from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
@@ -137,7 +138,10 @@ class Trained(NamedTuple):
 
 
 class Interrupted(NamedTuple):
-    """A fit of several members that was interrupted: where each of them can be resumed, None if it had ended."""
+    """A fit of several members that was interrupted: where each of them can be resumed, None if it had ended.
+
+    Of a large table, first on the sample and then on all rows.
+    """
 
     parts: tuple[Unfinished | None, ...]
 
@@ -195,8 +199,12 @@ def train(
     members: Sequence[MemberSettings],
     seed: int,
     on_epoch: Callable[[dict[str, Any]], None],
+    share_of_time: float = 1.0,
 ) -> list[Trained]:
-    """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch."""
+    """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch.
+
+    With `max_time`, in a share of it.
+    """
     shared, n_workers = _prepared(chosen, data, members), at_once(len(members))
     stop, lock, done = threading.Event(), threading.Lock(), 0
     total = len(members) * max(own_length.max_epochs for *_, own_length in shared.values())
@@ -221,7 +229,7 @@ def train(
         fitted, unfinished = fitting.train(where, inputs, key_fit, state, rows, *about, on_epoch=told, limit=limit)
         return Trained(member, own.params(fitted.params), fitted, unfinished)
 
-    seconds = None if chosen.max_time is None else float(chosen.max_time) / -(-len(members) // n_workers)
+    seconds = seconds_of_each(chosen, len(members), share_of_time)
     on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
     with ThreadPoolExecutor(n_workers) as pool:
         waiting: list[Future[Trained]] = [pool.submit(one, place) for place in range(len(members))]
@@ -230,6 +238,13 @@ def train(
         except KeyboardInterrupt:
             stop.set()
             return [each.result() for each in waiting]
+
+
+def seconds_of_each(chosen: FitSettings, n_members: int, share: float = 1.0) -> float | None:
+    """Seconds for the training of each member, of a share of `max_time`; None without a limit."""
+    if chosen.max_time is None:
+        return None
+    return share * float(chosen.max_time) / -(-n_members // at_once(n_members))
 
 
 def _prepared(
@@ -304,6 +319,103 @@ def finish(
 
     with ThreadPoolExecutor(at_once(len(trained))) as pool:
         return list(pool.map(one, range(len(trained))))
+
+
+RATE_OF_ALL, BATCH_OF_ALL = 0.3, 512  # rate when all rows of a large table are used, relative to that before; a batch
+
+
+def batch_of_all(chosen: FitSettings) -> int:
+    """Rows of a batch when all rows of a large table are used."""
+    return BATCH_OF_ALL if chosen.batch_size == "auto" else int(chosen.batch_size)
+
+
+def over_all_rows(
+    chosen: FitSettings,
+    data: Mapping[Reading, Data],
+    whole: WholeTable,
+    readings: Mapping[Reading, RowReading],
+    trained: Sequence[Trained],
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> list[Trained]:
+    """Continue with all rows of a large table: one pass, at a rate that falls to zero."""
+    size = max(each.member.n_hidden for each in trained), max(each.member.n_factors for each in trained)
+    batch, how_missing = batch_of_all(chosen), chosen.unobserved
+    streams = [Stream(whole, readings[each.member.reading], batch, seed, how_missing) for each in trained]
+    stop, told = threading.Event(), told_of_rows(whole.n_rows, sum(each.n_pools for each in streams), on_epoch)
+
+    def one(place: int) -> Trained:
+        each, own = trained[place], data[trained[place].member.reading]
+        shared, state = Shared(chosen, own, size, None), each.fitted.state
+        state = state if own.padding is None else fitting.unpadded(state, own.padding, own.n_cuts)
+        how = state, shared.layout(each.member), shared.plan, RATE_OF_ALL * length(chosen, own).learning_rate
+        key = _keys(np.int32(seed), np.int32(2 * len(trained) + place))[0]
+        where = None if chosen.checkpoint is None else checkpoint_of(chosen.checkpoint, len(trained) + place)
+        found, unfinished = pass_over(key, streams[place], each.fitted, *how, where, seconds, told, stop)
+        return Trained(each.member, found.params, found, unfinished)
+
+    seconds = seconds_of_each(chosen, len(trained), 0.5)
+    with ThreadPoolExecutor(at_once(len(trained))) as pool:
+        waiting = [pool.submit(one, place) for place in range(len(trained))]
+        try:
+            return [each.result() for each in waiting]
+        except KeyboardInterrupt:
+            stop.set()
+            return [each.result() for each in waiting]
+
+
+def told_of_rows(
+    n_rows: int, n_pools: int, on_epoch: Callable[[dict[str, Any]], None]
+) -> Callable[[dict[str, Any]], None]:
+    """What is told of each pool of rows: progress in rows, over all members."""
+    lock, done = threading.Lock(), 0
+
+    def told(record: dict[str, Any]) -> None:
+        nonlocal done
+        with lock:
+            done += 1
+            figure = f"mean log-likelihood per answer (nats): {record['objective']:.4f}"
+            rows = round(n_rows * done / n_pools)
+            on_epoch({"stage": "fitting to all rows", "done": rows, "of": n_rows, "figure": figure})
+
+    return told
+
+
+def pass_over(
+    key: PRNGKey,
+    stream: Stream,
+    before: course.Fitted,
+    state: TrainState,
+    layout: Layout,
+    plan: Plan,
+    rate: float,
+    checkpoint: Path | None,
+    seconds: float | None,
+    on_epoch: Callable[[dict[str, Any]], None],
+    stop: threading.Event,
+) -> tuple[course.Fitted, Unfinished | None]:
+    """A fit to a sample, continued with all rows; the history has a record of each pool of rows."""
+
+    def told(record: dict[str, Any]) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        on_epoch(record)
+
+    state, plan = state._replace(step=jax.device_put(np.int32(0))), replace(plan, in_order=True)
+    about = layout, plan, course.Length(0, stream.n_pools, rate)
+    inputs: tuple[Any, ...] = (stream.digest, state, *about)
+    limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter())
+    how: dict[str, Any] = {"on_epoch": told, "limit": limit, "work": stream.work}
+    try:
+        found, unfinished = fitting.train(checkpoint, inputs, key, state, stream, *about, **how)
+    finally:
+        stream.close()
+    was_settled = None if is_unsettled(before) else before.problem
+    if found.problem and not is_unsettled(found) and unfinished is None and limit is None:
+        return before._replace(problem=found.problem), None  # it failed: what the sample has taught is kept
+    history = before.history + [{**own, "epoch": own["epoch"] + len(before.history)} for own in found.history]
+    problem = was_settled if is_unsettled(found) or found.problem is None else found.problem
+    return found._replace(history=history, problem=problem, converged=problem is None), unfinished
 
 
 def is_unsettled(fitted: course.Fitted) -> bool:

@@ -105,16 +105,21 @@ def multi_prediction(params: Params, evidence: Evidence, masked: RowsMask, plan:
     return _of_masked(region, evidence, *predictive(params, shown, evidence), masked, plan), q
 
 
+def a_quarter(n_rows: int, plan: Plan) -> slice:
+    """The rows of a batch whose cells are predicted from no other cell."""
+    return slice(0, n_rows, 4) if plan.in_order else slice(-(-n_rows // 4))
+
+
 def prediction_and_marginal(
     params: Params, evidence: Evidence, masked: RowsMask, plan: Plan
 ) -> tuple[PerRow, Float[Array, " some"], MeanField]:
-    """`multi_prediction` of all rows; and of the first quarter, Σ log P(each cell | no other cell).
+    """`multi_prediction` of all rows; and of `a_quarter`, Σ log P(each cell | no other cell).
 
     An empty row is the same for all rows, so its mean-field is computed once, as one more row of the batch: one program
     computes both. It needs a row's missing cells to be variables of the model ("marginalize").
     """
-    n, some = evidence.n_rows, -(-evidence.n_rows // 4)
-    every = evidence.rows(np.r_[:n, :some])
+    n, quarter = evidence.n_rows, np.arange(evidence.n_rows)[a_quarter(evidence.n_rows, plan)]
+    some, every = len(quarter), evidence.rows(np.concatenate([np.arange(n), quarter]))
     hidden = jnp.concatenate([masked, jnp.ones((some, masked.shape[1]), bool)])
     region, q = _predict(params, every, hidden, n, plan, n_more=1)
     # The rows of the batch, and the empty row for each of the others.

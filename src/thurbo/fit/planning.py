@@ -38,6 +38,7 @@ class Plan:
     posterior_smoothing η of A.2.3: weight of the old value in each row's running posterior; 0 turns it off
     presence            use which items a row lists as a signal
     latent_bound        bound on the distance of x from its mean as input of hidden units in the data phase (§6)
+    in_order            whether the rows of a batch are in the order of the table: a part of them is then every fourth
     """
 
     objective: Objective = "multi-prediction"
@@ -60,6 +61,7 @@ class Plan:
     learn_cuts: bool = True
     optimizer: Literal["adam", "sgd"] = "adam"
     centring_rate: float = 0.05
+    in_order: bool = False
 
     @property
     def uses_chains(self) -> bool:
@@ -77,6 +79,7 @@ EXACT_OBJECTIVE = 8  # largest number of hidden units for which "auto" enumerate
 LEAST_WATCHED, MOST_WATCHED = 5000, 2000  # minimum rows to hold some out; maximum held out
 UPDATES_OF_MANY_UNITS = 8000  # instead of AUTO_UPDATES
 LIST_UNITS, LIST_CELLS, LIST_UPDATES = (30, 9), (512, 1 << 15), 600  # lists: units and factors, cells, steps
+MOST_AS_A_WHOLE = 200_000  # rows of a table in memory to which a single model is fitted as a whole
 LEAST_MEAN_WEIGHT = 0.1  # of rows, for weights to be numbers of rows
 AUTO_MARGINAL_WEIGHT = 0.3
 # Above so many hidden units, shares of other objectives and the rate are lower. Of a table without factors, training is

@@ -8,6 +8,7 @@ log(p_l / share_l), of which estimation alone gives about c = n_parameters / n_a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,14 +16,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+import jax
 import numpy as np
 from scipy.special import logsumexp
 
 from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
 from thurbo.fit import course, experts, lists, members
-from thurbo.fit.fitting import Data
-from thurbo.fit.planning import FitSettings
+from thurbo.fit.fitting import Data, Unfinished
+from thurbo.fit.planning import FitSettings, Plan
+from thurbo.fit.stream import RowReading, Stream, WholeTable
+from thurbo.fit.trainer import TrainState
 from thurbo.latent import packing
 from thurbo.latent.inference.meanfield import PREDICTION_STEPS
 from thurbo.latent.rbm import Params
@@ -215,8 +219,12 @@ def fit(
     n: int,
     seed: int,
     on_epoch: Callable[[dict[str, Any]], None],
+    whole: WholeTable | None = None,
 ) -> Outcome:
-    """Train the members without some answers, and weigh them by these answers."""
+    """Train the members without some answers, and weigh them by these answers.
+
+    If the table is a sample of the rows of a large one, the members go on learning from `whole` before.
+    """
     rng, missing, listed = np.random.RandomState(seed), chosen.missing, data.schema.listed
     informed = with_answered(data.schema, table, alone=True) if missing == "auto" and not listed else data.schema
     has = (bool(data.schema.with_ordered_levels), informed is not data.schema and len(informed) > len(data.schema))
@@ -236,16 +244,20 @@ def fit(
     drawing, ending = lists.start(chosen, data, masked, seed), None
     try:
         with asked_ahead(chosen, wanted, read, how, on_epoch) as told:
-            trained = members.train(chosen, read, wanted, seed, told)
+            trained = members.train(chosen, read, wanted, seed, told, 1.0 if whole is None else 0.5)
+        if whole is not None and not any(each.unfinished for each in trained):
+            trained = _over_all_rows(chosen, complete, whole, trained, masked, seed, on_epoch)
         found = _groups(chosen, read["given"], trained)
         parts = tuple(each.unfinished for each in trained)
-        if not any(parts) and chosen.max_time is None:
+        if whole is not None and whole.is_read:  # it was interrupted after the sample
+            parts = (*(None for _ in trained), *parts)
+        if not any(parts) and chosen.max_time is None and whole is None:
             ending = Beside(partial(_finish, chosen, complete, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.result(on_epoch)):
             found.append(_Group(lists.MEMBER, drawn))
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
         questions = [[MemberQuery(one, *read[each.reading][:3], how, routes) for one in each.params] for each in found]
-        weighed = _weigh(data, found, questions, masked)
+        weighed = _weigh(data, found, questions, masked, 1.0 if whole is None else whole.n_rows / table.n_rows)
         learned = Correction(weighed.by_column, weighed.exponents, routes=routes)
         if chosen.experts == "auto" and not any(parts) and not listed and not data.evidence.spans_cells:
             least = models.least_answers(data.schema, data.blocks, data.weight)
@@ -287,6 +299,57 @@ def fit(
     anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
     correction = replace(learned, weights=by_column, anchors=anchors)
     return Outcome(fitted, correction, members.active(found[lead].params[0], found[lead].member), leader, rest)
+
+
+def _over_all_rows(
+    chosen: FitSettings,
+    complete: Mapping[Reading, Data],
+    whole: WholeTable,
+    trained: list[members.Trained],
+    masked: Mapping[str, np.ndarray],
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> list[members.Trained]:
+    """The members after a pass over all rows, but for the answers that are held out."""
+    readings = {name: RowReading(name, complete[name]) for name in ("given", *(m.member.reading for m in trained))}
+    whole.read(list(readings.values()), masked, on_epoch)
+    return members.over_all_rows(chosen, complete, whole, readings, trained, seed, on_epoch)
+
+
+def single_over_all_rows(
+    chosen: FitSettings,
+    data: Data,
+    whole: WholeTable,
+    before: course.Fitted,
+    plan: Plan,
+    seed: int,
+    on_epoch: Callable[[dict[str, Any]], None],
+) -> tuple[course.Fitted, Unfinished | None]:
+    """A single model that was fitted to a sample, after a pass over all rows."""
+    reading = RowReading("given", data)
+    whole.read([reading], {}, on_epoch)
+    stream = Stream(whole, reading, members.batch_of_all(chosen), seed, chosen.unobserved)
+    rate = members.RATE_OF_ALL * float(chosen.learning_rate)
+    where = None if chosen.checkpoint is None else members.checkpoint_of(chosen.checkpoint, 1)
+    seconds = members.seconds_of_each(chosen, 1, 0.5)
+    told = members.told_of_rows(whole.n_rows, stream.n_pools, on_epoch)
+    how = before.state, data.layout, plan, rate, where, seconds, told, threading.Event()
+    return members.pass_over(jax.random.key(seed), stream, before, *how)
+
+
+def go_over(
+    chosen: FitSettings, sample: Data, whole: WholeTable, state: TrainState, plan: Plan, seed: int
+) -> course.Fitted:
+    """One more pass over all rows of a large table, at the full rate; `sample` is some of them."""
+    reading = RowReading("given", sample)
+    whole.read([reading], {})
+    stream = Stream(whole, reading, members.batch_of_all(chosen), seed, chosen.unobserved)
+    length = course.Length(0, stream.n_pools, float(chosen.learning_rate), falls=False)
+    key, plan = jax.random.fold_in(jax.random.key(seed), state.step), replace(plan, in_order=True)
+    try:
+        return course.fit(key, state, stream, sample.layout, plan, length, work=stream.work)
+    finally:
+        stream.close()
 
 
 class _Group(NamedTuple):
@@ -331,9 +394,14 @@ class _Weighed(NamedTuple):
 
 
 def _weigh(
-    data: Data, found: list[_Group], questions: list[list[MemberQuery]], masked: Mapping[str, np.ndarray]
+    data: Data,
+    found: list[_Group],
+    questions: list[list[MemberQuery]],
+    masked: Mapping[str, np.ndarray],
+    n_tables: float = 1.0,
 ) -> _Weighed:
-    """Weights of the groups and calibration, from the held-out answers."""
+    """Weights of the groups and calibration, from the held-out answers; members were fitted to `n_tables` times as many
+    rows as `data` has."""
     lines = {name: line_weight(data.blocks[name], data.weight) for name, hidden in masked.items() if hidden.any()}
     trials = [
         [
@@ -363,7 +431,7 @@ def _weigh(
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
     if not data.schema.listed:
-        n_answers = {name: effective_answers(data.weight[column_answers(data, name)]) for name in shares}
+        n_answers = {name: n_tables * effective_answers(data.weight[column_answers(data, name)]) for name in shares}
         shares = credible_anchors(of_members, single, shares, n_answers)
     exponents = _exponents(of_members, single, shares)
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)

@@ -20,7 +20,7 @@ from thurbo.fit import objective
 from thurbo.fit.objective import DataPhase, RowChains
 from thurbo.fit.planning import Plan
 from thurbo.fit.start import Centre, Layout, Learnable, fold, recentre
-from thurbo.latent.evidence import Buckets, Evidence, batch_rows
+from thurbo.latent.evidence import Buckets, Coded, CodedSlots, Evidence, batch_rows, widened
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
 
@@ -158,8 +158,8 @@ def _prediction(
     masked = plan.masking(key, evidence)
     if plan.marginal_weight:
         value, alone, q = objective.prediction_and_marginal(params, evidence, masked, plan)
-        some = alone.shape[0]
-        marginal = -(weight[:some] * alone).sum() / _total(weight[:some], evidence.observed[:some].sum(-1))
+        some = objective.a_quarter(evidence.n_rows, plan)
+        marginal = -(weight[some] * alone).sum() / _total(weight[some], evidence.observed[some].sum(-1))
     else:
         value, q = objective.multi_prediction(params, evidence, masked, plan)
         marginal = jnp.zeros((), weight.dtype)
@@ -388,15 +388,54 @@ def _one_update(
 ) -> tuple[TrainState, Info]:
     """One update on some rows of a bucket at the current rate; rows that only pad the batch have weight zero."""
     weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
+    rate, slowing = _rates(state, peak_rate, fall, plan)
+    kept = jnp.where(real, places, row_weight.shape[0])
+    rows = state.rows.at(places) if state.rows.h.shape[0] else None
+    return update(key, state, bucket.rows(index), weight, layout, rate, slowing, plan, kept, rows)
+
+
+def _rates(
+    state: TrainState, peak_rate: Float[Array, ""], fall: Fall, plan: Plan
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The current rate, and the share of the peak rate that is left of it at the end of training."""
     left = fall.last - state.step.astype(peak_rate.dtype)
     slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
-    kept = jnp.where(real, places, row_weight.shape[0])
     rate = slowing * peak_rate
     if plan.objective == "likelihood":
         rising = jnp.clip(SHARE_OF_WARM_UP * fall.last, 1.0, WARM_UP)
         rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / rising)
-    rows = state.rows.at(places) if state.rows.h.shape[0] else None
-    return update(key, state, bucket.rows(index), weight, layout, rate, slowing, plan, kept, rows)
+    return rate, slowing
+
+
+def _pass_over(
+    key: PRNGKey,
+    state: TrainState,
+    patterns: Evidence,
+    rows: Coded,
+    n_batches: Int[Array, ""],
+    layout: Layout,
+    peak_rate: Float[Array, ""],
+    fall: Fall,
+    plan: Plan,
+    slots: CodedSlots,
+) -> tuple[TrainState, Info]:
+    """One pass over rows in few bytes, [batch, row], in their order; batches beyond `n_batches` are empty."""
+
+    def body(number: Int[Array, ""], so_far: tuple[TrainState, Info]) -> tuple[TrainState, Info]:
+        state, total = so_far
+        batch: Coded = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, 0, False), rows)
+        rate, slowing = _rates(state, peak_rate, fall, plan)
+        evidence, own = widened(patterns, batch, slots), jax.random.fold_in(key, number)
+        state, info = update(own, state, evidence, batch.weight, layout, rate, slowing, plan)
+        return state, jax.tree.map(jnp.add, total, info)
+
+    zero, none = jnp.zeros((), rows.weight.dtype), jnp.zeros_like(state.centre.hidden)
+    start = state, Info(zero, none, none, zero, zero, zero)
+    state, total = jax.lax.fori_loop(jnp.zeros_like(n_batches), n_batches, body, start)
+    return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
+
+
+pass_over = Program(_pass_over, static_argnames=("plan", "slots"))
 
 
 # The state that it is given is overwritten.

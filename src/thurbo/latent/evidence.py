@@ -20,7 +20,15 @@ import numpy as np
 
 from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.latent.constraints.base import Constraint, Gauge, JointRegion, Region, log_mass_by_state, pytree
+from thurbo.latent.constraints.base import (
+    Constraint,
+    Gauge,
+    JointRegion,
+    Region,
+    RowEnds,
+    log_mass_by_state,
+    pytree,
+)
 from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
 from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
 
@@ -177,6 +185,55 @@ class Evidence(NamedTuple):
     def rows(self, index: Int[Array, " batch"] | np.ndarray | slice) -> Evidence:
         """The evidence of some rows, in that order, on the host or on the device."""
         return self.map_rows(lambda leaf: leaf[index], self.sites_shared)
+
+
+class Coded(NamedTuple):
+    """Rows of a table in few bytes, as `fit.stream` keeps them.
+
+    small, large  numbers of patterns, of one and of two bytes, [row, unit]
+    lower, upper  numbers that are no patterns, NaN where there is none, [row, number]; the upper end of a point is NaN
+    tier          places in orders that are no patterns, −1 where there is none, [row, item]
+    weight        how much each row counts; 0 for rows that only fill up a batch
+    """
+
+    small: Any
+    large: Any
+    lower: Any
+    upper: Any
+    tier: Any
+    weight: Any
+
+
+class CodedSlots(NamedTuple):
+    """Which column of each array of `Coded` a slot has, −1 for none: [slot]; codes count `small` and then `large`."""
+
+    code: tuple[int, ...]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    tier: tuple[int, ...]
+
+
+def widened(patterns: Evidence, rows: Coded, slots: CodedSlots) -> Evidence:
+    """Rows as evidence: of each slot, what the pattern with its number says, or the number or place that is kept."""
+
+    def by_slot(arrays: Sequence[Any], nothing: Any, kind: Any, where: tuple[int, ...]) -> Any:
+        none = jnp.full((rows.weight.shape[0], 1), nothing, kind)
+        if max(where, default=-1) < 0:
+            return jnp.broadcast_to(none, (none.shape[0], len(where)))
+        every = jnp.concatenate([none, *(each.astype(kind) for each in arrays)], axis=1)
+        return jnp.take(every, np.asarray(where) + 1, axis=1, mode="clip")
+
+    code = by_slot([rows.small, rows.large], 0, jnp.int32, slots.code)
+    lower = by_slot([rows.lower], jnp.nan, rows.weight.dtype, slots.lower)
+    upper = by_slot([rows.upper], jnp.nan, rows.weight.dtype, slots.upper)
+    has_tiers = max(slots.tier, default=-1) >= 0
+    tier = by_slot([rows.tier], -1, jnp.int32, slots.tier) if has_tiers else jnp.zeros((code.shape[0], 0), jnp.int32)
+    constraints = tuple(each.looked_up(code, RowEnds(lower, upper), tier) for each in patterns.constraints)
+    present: Any = patterns.present
+    if present is not None:
+        present = jnp.take_along_axis(jnp.asarray(present), code, axis=0) | ~jnp.isnan(lower)
+        present = present | (tier >= 0) if has_tiers else present
+    return Evidence(constraints, None, present, patterns.cells)
 
 
 LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …

@@ -464,6 +464,19 @@ def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]
     return found
 
 
+OrderShapes = Mapping[str, tuple[int, int, str]]
+
+
+def wider(one: OrderShapes, other: OrderShapes) -> dict[str, tuple[int, int, str]]:
+    """Shapes that have room for the orders of both, by column."""
+    found = dict(one)
+    for name, (depth, width, form) in other.items():
+        own = found.get(name, (depth, width, form))
+        larger = max((own[2], form), key=lambda each: -1 if each == "choice" else _FORMS.index(each))
+        found[name] = max(own[0], depth), max(own[1], width), larger
+    return found
+
+
 def _are_choices(block: Block) -> bool:
     return bool(((block.tier > 0).sum(axis=1) <= 1).all())
 

@@ -121,6 +121,23 @@ def all_probabilities(query: Query) -> np.ndarray:
     return np.concatenate([np.zeros((query.evidence.n_rows, 0)), *found], axis=1)
 
 
+def named_probabilities(schema: Schema, found: np.ndarray, name: str | None) -> dict[str, np.ndarray]:
+    """The columns of `probabilities` by label, or those of `all_probabilities` by "column: label"."""
+    if found.ndim != 2:
+        raise ThurboError("probabilities of several items for each row are no table; leave out out=")
+    if name is not None:
+        return dict(zip(_texts(schema[name]), found.T, strict=True))
+    names = [each for each in schema.modelled if schema[each].labels and not schema[each].is_listed]
+    titles = [f"{each}: {text}" for each in names for text in _texts(schema[each])]
+    return dict(zip(titles, found.T, strict=True))
+
+
+def _texts(column: Column) -> list[str]:
+    """Labels as names of columns: by their display names if these are all different."""
+    texts = [str(text) for text in getattr(column, "texts", column.labels)]
+    return texts if len(set(texts)) == len(texts) else [str(label) for label in column.labels]
+
+
 def table(
     query: Query,
     names: Sequence[str],
@@ -234,6 +251,59 @@ def guesses(query: Query, gaps: OpenCells, statistic: str, how_sure: bool = Fals
             for source, missing in by_column.items():
                 found.certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
     return found
+
+
+class Filled(NamedTuple):
+    """What is filled in, by column of the table: in which rows, the cells, how sure they are, and columns of lists."""
+
+    n_rows: int
+    where: dict[str, np.ndarray]
+    cells: dict[str, np.ndarray]
+    certainty: dict[str, Certainty]
+    lists: dict[str, np.ndarray]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Filled]) -> Filled:
+        """That of several pieces of a table, of which each may have gaps in other columns."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def of(name: str, held: list[np.ndarray | None], nothing: Any = None) -> np.ndarray:
+            kind = next(each.dtype for each in held if each is not None)
+            own = [
+                (np.zeros(part.n_rows, kind) if nothing is None else np.full(part.n_rows, nothing)) if h is None else h
+                for part, h in zip(parts, held, strict=True)
+            ]
+            return np.concatenate(own)
+
+        names = dict.fromkeys(name for part in parts for name in part.where)
+        where = {name: of(name, [part.where.get(name) for part in parts]) for name in names}
+        cells = {name: of(name, [part.cells.get(name) for part in parts]) for name in names}
+        certainty = {}
+        for name in dict.fromkeys(name for part in parts for name in part.certainty):
+            each = [part.certainty.get(name) for part in parts]
+            kind = next(own.kind for own in each if own is not None)
+            certainty[name] = Certainty(kind, of(name, [own and own.values for own in each], np.nan))
+        return cls(sum(part.n_rows for part in parts), where, cells, certainty, parts[0].lists)
+
+
+def filled(
+    query: Query,
+    table: Table,
+    blocks: Mapping[str, Block],
+    statistic: str,
+    kinds: frozenset[str],
+    items: Any,
+    how_sure: bool,
+) -> Filled:
+    """The best prediction of every gap of a table that is to be filled, and lists with items added."""
+    schema = query.schema
+    open_cells = gaps(schema, table, blocks, kinds)
+    found = guesses(query, open_cells, statistic, how_sure=how_sure)
+    open_cells = settle(schema, table, open_cells, kinds, found.cells, found.certainty)
+    where = {name: missing for each in open_cells.values() for name, missing in each.items()}
+    cells, lists = {name: found.cells[name] for name in where}, with_items(query, table, items, statistic)
+    return Filled(table.n_rows, where, cells, found.certainty, lists)
 
 
 def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapping[str, Certainty]) -> Flags:

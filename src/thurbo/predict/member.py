@@ -175,11 +175,7 @@ def without(
     Nor does it say that questions were answered if all their answers are among these. With `rows` only of some rows of
     a table without lists.
     """
-    masked = dict(masked)
-    for name, column in schema.items():
-        if column.patterned:
-            kept = [blocks[q].answered & ~masked.get(q, False) for q in column.patterned if q in blocks]
-            masked[name] = (blocks[name].code[:, 0] == 1) & ~np.any(kept, axis=0)
+    masked = with_patterns(schema, blocks, masked)
     if rows is not None:
         evidence, masked = evidence.rows(rows), {name: lines[rows] for name, lines in masked.items()}
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -193,6 +189,18 @@ def without(
         row.append(np.repeat(places, len(own)))
         slot.append(np.tile(own, len(places)))
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
+
+
+def with_patterns(
+    schema: Schema, blocks: Mapping[str, Block], masked: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Masked answers, [line] by question, with what says that questions were answered if all their answers are."""
+    found = dict(masked)
+    for name, column in schema.items():
+        if column.patterned:
+            kept = [blocks[q].answered & ~masked.get(q, False) for q in column.patterned if q in blocks]
+            found[name] = (blocks[name].code[:, 0] == 1) & ~np.any(kept, axis=0)
+    return found
 
 
 def between(below: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ def check(
     from thurbo.app.cli import results
     from thurbo.app.cli.results import problems
     from thurbo.table.io.frames import as_table
+    from thurbo.table.io.scan import Scan
 
     if edit and output is None:
         output = schema or data.with_suffix(".toml")
@@ -44,7 +45,10 @@ def check(
             raise ThurboError(f"{output} exists; give -s {output} to go on with it, or -o for another file")
     if output is not None:
         tables.check_output_as(output, ".toml")
-    frame, found = with_schema(data, schema, names, missing)
+    frame, found = with_schema(data, schema, names, missing, in_parts=True)
+    scanned = frame if isinstance(frame, Scan) else None
+    if scanned is not None:
+        frame = scanned.typical()
     if not as_table(frame).n_rows:
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     if edit and output is not None:
@@ -56,6 +60,9 @@ def check(
         say(f"The schema is in {output}.{follows}" if editor.is_saved else "The last changes were not saved.")
         return
     errors = problems(found, frame)
+    if scanned is not None:
+        say(f"shown: a sample of {counted(as_table(frame).n_rows, 'row')} of {scanned.n_rows:,}; checked: all of them")
+        tables.check_rows(scanned, found.fit(frame))
     results.show_summary(found, frame, data, errors)
     if schema is None and names.row is None and (advice := tables.hint(frame)):
         typer.echo(advice)
@@ -68,7 +75,9 @@ def check(
         raise ThurboError(f"{results.count_problems(errors)} in {data}; correct the cells or the schema")
 
 
-def with_schema(data: Path, path: Path | None, names: options.LongNames, missing: str | None = None) -> tuple[Any, Any]:
+def with_schema(
+    data: Path, path: Path | None, names: options.LongNames, missing: str | None = None, in_parts: bool = False
+) -> tuple[Any, Any]:
     """A table with its schema, from the schema file if there is one; `missing` are codes such as "-9=refused,-8"."""
     from thurbo.table.schema.schema import Schema
 
@@ -81,7 +90,7 @@ def with_schema(data: Path, path: Path | None, names: options.LongNames, missing
     if missing is not None and not codes:
         raise ThurboError("--missing names no value; write for example --missing -9,-8")
     chosen = None if path is None else Schema.from_toml(path)  # first, because reading a large table takes longer
-    return tables.read_long(data, names, chosen, codes)
+    return tables.read_long(data, names, chosen, codes, in_parts)
 
 
 @command
@@ -112,8 +121,9 @@ def fit(
     state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
-    frame, found = with_schema(data, schema, names, missing)
-    if not run.quiet and schema is None and names.row is None and (advice := tables.hint(frame)):
+    frame, found = with_schema(data, schema, names, missing, in_parts=True)
+    is_table = schema is None and names.row is None
+    if not run.quiet and is_table and (advice := tables.hint(frame)):
         say(advice)
     from thurbo.fit.settings import Learning, Prediction
     from thurbo.tbm import TBM
@@ -167,7 +177,7 @@ def _summary(model: Any, frame: Any, output: Path) -> list[str]:
     from thurbo.app.report.wording import time_words
     from thurbo.table.io.frames import as_table
 
-    n_rows, schema, history = as_table(frame).n_rows, model.schema_, model.history_
+    n_rows, schema, history = getattr(frame, "n_rows", None) or as_table(frame).n_rows, model.schema_, model.history_
     units = counted(model.weights_.shape[1], "hidden unit")
     if model.loadings_.shape[1]:
         units += f" and {counted(model.loadings_.shape[1], 'factor')}"
@@ -188,15 +198,29 @@ def _summary(model: Any, frame: Any, output: Path) -> list[str]:
 
 
 def _open(
-    model: Path, data: Path, output: Path | None, run: options.Written, names: options.LongNames
+    model: Path,
+    data: Path,
+    output: Path | None,
+    run: options.Written,
+    names: options.LongNames,
+    is_by_row: bool = False,
 ) -> tuple[Any, Any]:
-    """A model and a table, if the output can be written; `names` are the columns of a long table."""
-    from thurbo.table.io.frames import as_table
+    """A model and a table, if the output can be written; `names` are the columns of a long table.
 
+    If an answer `is_by_row`, a table of several files, or a large one, is read in pieces.
+    """
+    from thurbo.table.io.frames import as_table
+    from thurbo.table.io.scan import Scan
+
+    in_parts = is_by_row and tables.in_parts(data, output)
     if output is not None:
-        tables.check_output(output)
+        (tables.check_parts if in_parts else tables.check_output)(output)
     fitted = tables.load(model)
-    frame, _ = tables.read_long(data, names, fitted.schema_)
+    frame, _ = tables.read_long(data, names, fitted.schema_, in_parts=in_parts)
+    if isinstance(frame, Scan):
+        if not run.quiet:
+            say(f"{data}: {counted(frame.n_rows, 'row')}")
+        return fitted, frame
     if as_table(frame).owner is None:
         frame, declared = tables.with_file_texts(data, frame, fitted.schema_)
         fitted.model_ = fitted.model_.with_missing(declared)
@@ -216,12 +240,15 @@ def transform(
     run: options.Written,
 ) -> None:
     """Write the hidden units of each row, then the factors if the model has any."""
-    fitted, frame = _open(model, data, output, run, names)
+    fitted, frame = _open(model, data, output, run, names, is_by_row=True)
     from thurbo.app.cli import results
 
-    found = fitted.transform(frame, output=kind.value)
-    units = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
-    tables.write(results.about(fitted.schema_, frame, units), output, run)
+    def answer(rows: Any) -> Any:
+        found = fitted.transform(rows, output=kind.value)
+        units = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
+        return results.about(fitted.schema_, rows, units)
+
+    tables.write_rows(fitted, frame, output, run, answer, f"transform {kind.value}")
 
 
 @command
@@ -241,12 +268,12 @@ def rank(
     """Write the best items of each row, best first: row, item, utility and place."""
     if items is not None and item_list is not None:
         raise ThurboError("--items and --item-list cannot be combined; give one of them")
-    fitted, frame = _open(model, data, output, run, names)
+    fitted, frame = _open(model, data, output, run, names, is_by_row=items is None)
     from thurbo.app.cli import results
 
     chosen = results.items_to_rank(fitted.schema_, frame, items, item_list)
-    best = fitted.rank(frame, top=top, items=chosen, exclude_seen=not include_seen, column=ranking)
-    tables.write(best, output, run)
+    how: dict[str, Any] = {"top": top, "items": chosen, "exclude_seen": not include_seen, "column": ranking}
+    tables.write_rows(fitted, frame, output, run, lambda rows: fitted.rank(rows, **how), f"rank {how!r}")
 
 
 @command
@@ -272,12 +299,17 @@ def impute(
     A long table stays long: the items of --item-list are added to each row that lacks them, column "filled" marks the
     new lines, and the columns of the second table repeat on each line.
     """
-    fitted, frame = _open(model, data, output, run, names)
+    fitted, frame = _open(model, data, output, run, names, is_by_row=not draws)
     items = tables.items_named(fitted.schema_, item_list)
     from thurbo.app.cli import results
     from thurbo.table.io.frames import as_table
+    from thurbo.table.io.scan import Scan
 
     kinds = tuple(fill or ())
+    if isinstance(frame, Scan):
+        fitted.verbose = not run.quiet
+        fitted.impute(frame, items=items, fill=kinds, flag=flag, out=output)
+        return
     if flag and (draws or as_table(frame).lists):
         what = "--draws" if draws else "a long table"
         raise ThurboError(f"--flag cannot be combined with {what}; leave it out")
@@ -297,11 +329,16 @@ def impute(
 @command
 def score(model: Path, data: Path, output: Path, *, names: options.LongNames, run: options.Written) -> None:
     """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
-    fitted, frame = _open(model, data, output, run, names)
+    fitted, frame = _open(model, data, output, run, names, is_by_row=True)
     import numpy as np
 
     from thurbo.app.cli import results
+    from thurbo.table.io.scan import Scan
 
+    if isinstance(frame, Scan):
+        fitted.verbose = not run.quiet
+        fitted.score_samples(frame, return_se=True, out=output)
+        return
     value, error = fitted.score_samples(frame, return_se=True)
     found = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
     tables.write(results.about(fitted.schema_, frame, found), output, run)
@@ -329,7 +366,7 @@ def predict(
 
     For lists of items, the predicted score (of orders, the place) of each item that a row lists, or of --item-list.
     """
-    fitted, frame = _open(model, data, output, run, names)
+    fitted, frame = _open(model, data, output, run, names, is_by_row=True)
     from thurbo.app.cli import results
     from thurbo.table.io.frames import as_table
 
@@ -338,16 +375,20 @@ def predict(
     if asked.kind == "ratings":
         tables.write(results.predicted(fitted, frame, column, given, items), output, run)
         return
-    if asked.is_listed:  # a ranking of many items
-        cells = as_table(fitted.predict(frame, column, "auto", given=given, items=items))
-        found = {name: cells.cells(name).values for name in cells.names}
-    elif asked.labels:
-        found = results.probabilities(fitted, frame, column, given)
-    elif asked.family == "measured":
-        found = results.interval(fitted, frame, column, given, level)
-    else:
+    if not asked.labels and asked.family != "measured":
         raise ThurboError(f'column "{column}": type {type(asked).__name__} cannot be predicted; name another column')
-    tables.write(results.about(fitted.schema_, frame, found), output, run)
+
+    def answer(rows: Any) -> Any:
+        if asked.is_listed:  # a ranking of many items
+            cells = as_table(fitted.predict(rows, column, "auto", given=given, items=items))
+            found = {name: cells.cells(name).values for name in cells.names}
+        elif asked.labels:
+            found = results.probabilities(fitted, rows, column, given)
+        else:
+            found = results.interval(fitted, rows, column, given, level)
+        return results.about(fitted.schema_, rows, found)
+
+    tables.write_rows(fitted, frame, output, run, answer, f"predict {column!r} {given!r} {level!r}")
 
 
 @command

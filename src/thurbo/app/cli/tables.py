@@ -6,7 +6,7 @@ Guarantees that output paths are checked before any work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,47 @@ def check_output(path: Path) -> None:
 
     known(path, WRITTEN)
     destination(path)
+
+
+def in_parts(data: Path, output: Path | None) -> bool:
+    """Whether answers about the rows of a table can be written part by part: as Parquet."""
+    from thurbo.table.io.scan import looks_scanned
+
+    return looks_scanned(data) and (not data.is_file() or output is None or output.suffix.lower() in ("", ".parquet"))
+
+
+def check_rows(scanned: Any, schema: Any) -> None:
+    """Read every row of a scanned table; the first cell that does not fit is an error with its place."""
+    start = 0
+    for part in scanned.tables():
+        with scanned.locating(part, schema.row_names, start):
+            schema.compile(part)
+        start += part.n_rows
+
+
+def check_parts(path: Path) -> None:
+    """Raise before any work if the results of a scanned table cannot be written to this path: a folder, or .parquet."""
+    from thurbo.table.io.files import destination
+
+    if path.suffix and path.suffix.lower() != ".parquet":
+        problem = f'cannot write "{path}": the table is read in pieces'
+        raise ThurboError(f"{problem}, and results are a folder of .parquet files or one of them; give -o results/")
+    if path.suffix:
+        destination(path)
+    elif not path.exists():
+        destination(path.absolute())
+
+
+def write_rows(model: Any, frame: Any, path: Path, run: Written, answer: Callable[[Any], Any], about: str) -> None:
+    """Write what is answered for the rows of a table; of a scanned one, part by part."""
+    from thurbo.parts import RowQuery
+    from thurbo.table.io.scan import Scan
+
+    if not isinstance(frame, Scan):
+        write(answer(frame), path, run)
+        return
+    model.verbose = not run.quiet
+    RowQuery(model, frame, answer, about).write(path)
 
 
 def check_output_as(path: Path, *suffixes: str) -> None:
@@ -74,18 +115,29 @@ def with_file_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str,
 
 
 def read_long(
-    data: Path, options: LongNames, schema: Any = None, missing: Mapping[str, str] | None = None
+    data: Path,
+    options: LongNames,
+    schema: Any = None,
+    missing: Mapping[str, str] | None = None,
+    in_parts: bool = False,
 ) -> tuple[Any, Any]:
     """The table of a file and its schema; a long table is grouped into one row per identifier.
 
-    `missing` are values that mean "no answer" in every column.
+    `missing` are values that mean "no answer" in every column. A table of several files, and a large one if `in_parts`,
+    is scanned.
     """
     import thurbo
     from thurbo.table.io.read_write import read_frame
+    from thurbo.table.io.scan import looks_scanned
     from thurbo.table.schema.schema import Schema
 
     missing = missing or {}
     schema = schema if schema is None else schema.declare_missing(missing)
+    if looks_scanned(data) and (in_parts or not data.is_file()):
+        if any(options):
+            raise ThurboError("a long table cannot be read in pieces; leave out --row, --item, --score and --columns")
+        scanned = thurbo.scan(data)
+        return scanned, Schema.infer(scanned, missing=missing) if schema is None else schema
     lists = None if schema is None else next(iter(columns_of(schema)), None)
     if not any(options) and lists is None:
         if schema is not None:
@@ -154,7 +206,7 @@ def hint(frame: Any) -> str:
     from thurbo.table.io.frames import as_table
     from thurbo.table.io.long import looks_long
 
-    found = looks_long(as_table(frame))
+    found = None if hasattr(frame, "tables") else looks_long(as_table(frame))
     if found is None:
         return ""
     return f"If each line is one score of an item, use --row {found[0]} --item {found[1]} --score ..."

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.errors import inequality
 
 
@@ -279,6 +279,18 @@ class Constraint(ABC):
     @abstractmethod
     def release(self: C, slots: RowsMask) -> C:
         """The same constraint, saying nothing about `slots`."""
+
+    def looked_up(self: C, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> C:
+        """Rows of which slot i says what row `code[:, i]` of this constraint does; or the numbers or tiers that are
+        given, NaN and −1 where none are."""
+        raise NotImplementedError(f"{type(self).__name__} is read as a whole")
+
+
+class RowEnds(NamedTuple):
+    """Measured numbers by row and slot, NaN where there is none; the upper end of a point is NaN."""
+
+    lower: Rows
+    upper: Rows
 
 
 def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

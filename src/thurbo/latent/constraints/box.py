@@ -22,6 +22,7 @@ from thurbo.latent.constraints.base import (
     Constraint,
     Gauge,
     Region,
+    RowEnds,
     Structure,
     Triple,
     log_mass_by_state,
@@ -230,6 +231,9 @@ class BoxConstraint(Constraint):
     def release(self: B, slots: RowsMask) -> B:
         return self._by(lambda value, nothing: numpy_for(value).where(slots, value.dtype.type(nothing), value))
 
+    def looked_up(self: B, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> B:
+        return self._by(lambda value, _: jnp.take_along_axis(jnp.asarray(value), code, axis=0))
+
 
 @pytree("lower", "upper", "point", "exact")
 class Box(BoxConstraint):
@@ -251,6 +255,17 @@ class Box(BoxConstraint):
     @property
     def observed(self) -> RowsMask:
         return self.point | (self.lower > -jnp.inf) | (self.upper < jnp.inf)
+
+    def looked_up(self, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> Box:
+        found = super().looked_up(code, numbers, tier)
+        known, is_point = ~jnp.isnan(numbers.lower), jnp.isnan(numbers.upper)
+        upper = jnp.where(is_point, numbers.lower, numbers.upper)
+        return replace(
+            found,
+            lower=jnp.where(known, numbers.lower, found.lower),
+            upper=jnp.where(known, upper, found.upper),
+            point=found.point | (known & is_point),
+        )
 
     def region(self, gauge: Gauge) -> BoxRegion:
         scale = jnp.broadcast_to(gauge.scale, self.lower.shape)

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Float, RowsMask
-from thurbo.latent.constraints.base import Constraint, Region, Structure, Triple, numpy_for, pick
+from thurbo._typing import Array, Float, Int, RowsMask
+from thurbo.latent.constraints.base import Constraint, Region, RowEnds, Structure, Triple, numpy_for, pick
 
 Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
@@ -146,6 +146,18 @@ class Groups(Constraint):
         fresh = lower.sum(axis=-1).astype(tier.dtype)
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
         return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh))
+
+    def looked_up(self: C, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> C:
+        """A group has one code, that of its first slot; where it has tiers of its own, its code says nothing."""
+        first = np.asarray([group[0] for group in self.slots])
+        found = jnp.take_along_axis(jnp.asarray(self.tier), code[:, first, None], axis=0)
+        return replace(self, tier=self._with_tiers(found, tier))
+
+    def _with_tiers(self, found: Any, tier: Int[Array, "row place"]) -> Any:
+        if not tier.shape[1]:
+            return found
+        own = jnp.where(jnp.asarray(np.asarray(self.slots) >= 0), self.to_items(tier), -1)
+        return jnp.maximum(found, own.astype(found.dtype))
 
     def of_row(self, row: int, names: Sequence[N]) -> Iterator[tuple[np.ndarray, list[N]]]:
         """The codes of each group in one row, and the names of its slots."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import truncnorm
 from thurbo.latent.constraints.base import Bounds, Gauge, InUnits, Triple, no_units, pytree
 from thurbo.latent.constraints.grouped import Form, GroupRegion, Groups, Slots
@@ -279,6 +279,9 @@ class OneOf(Groups):
 
     def region(self, gauge: Gauge) -> OneOfRegion:
         return OneOfRegion(self)
+
+    def _with_tiers(self, found: Any, tier: Int[Array, "row place"]) -> Any:
+        return found  # sets are never kept as tiers
 
 
 @pytree("order")

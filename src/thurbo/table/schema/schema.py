@@ -26,6 +26,7 @@ from thurbo.table.columns.ratings import Ratings
 from thurbo.table.columns.values import listing, show, suggestion
 from thurbo.table.io.files import write_atomically
 from thurbo.table.io.frames import MissingColumns, Table, as_table
+from thurbo.table.io.scan import RowSource
 from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
 from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternatives, with_scales
@@ -236,7 +237,8 @@ class Schema(Mapping[str, Column]):
         Parameters
         ----------
         frame : table
-            pandas, polars, pyarrow, a 2-D array, a dict of columns, or the result of `from_long`.
+            pandas, polars, pyarrow, a 2-D array, a dict of columns, or the result of `from_long`. Of a scanned table
+            (`tb.scan`) a sample of rows, with each value of columns that have few.
         missing : dict or list, optional
             Values that mean "no answer" in every column, such as [-9, -8] or {-9: "refused"}.
 
@@ -254,7 +256,7 @@ class Schema(Mapping[str, Column]):
         """
         from thurbo.table.guess.infer import infer  # only where types are detected
 
-        source = as_table(frame)
+        source = frame.typical() if isinstance(frame, RowSource) else as_table(frame)
         book = source.book
         known = {*source.lists, *source.declared, source.owner}
         ordinary = tuple(name for name in source.names if name not in known)

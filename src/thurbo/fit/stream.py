@@ -1,0 +1,589 @@
+"""§5 Training over all rows of a large table: rows at rest in few bytes, and batches of them in a fixed order.
+
+Idea: what is decided about a model (types, sizes, weights, calibration) is learned from a sample of rows, and its
+parameters go on learning from all of them. Every row is read and encoded once, and kept in memory or, if there are
+many, in a temporary file. A column says few different things: each is a pattern, a row of a `Block` that is kept once,
+and a cell is the number of its pattern, one byte; only numbers and orders of which there are many are kept as they are.
+A batch has as many rows of each of `SHARDS` equal parts of the table, so that the order of the file does not matter,
+and so that parts can be on different devices.
+Guarantees the same batches for the same rows and seed, wherever the rows come from and wherever they are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from thurbo._concurrency import cached_property
+from thurbo._typing import Array, Float, PRNGKey
+from thurbo.errors import SchemaError
+from thurbo.fit import trainer
+from thurbo.fit.fitting import Data
+from thurbo.fit.planning import Plan
+from thurbo.fit.start import Layout
+from thurbo.fit.trainer import Fall, Info, TrainState
+from thurbo.latent import packing
+from thurbo.latent.evidence import Coded, CodedSlots, Evidence, Unobserved
+from thurbo.predict.evaluation import row_hashes
+from thurbo.predict.member import with_patterns
+from thurbo.table.columns import Block
+from thurbo.table.io.scan import RowSource
+from thurbo.table.schema.schema import Schema
+
+SHARDS = 64  # parts of a table, of each of which a batch has as many rows
+POOL = 1 << 16  # rows that are mixed, and that are on the device, at a time
+MOST_IN_MEMORY = 1 << 28  # bytes of rows; more of them are kept in a temporary file
+
+Key = tuple[str, str, str]  # reading, column, and part of what is kept of it
+WEIGHT: Key = ("", "", "weight")
+
+
+FEW_PATTERNS = 250  # of a column in the sample; one that has more of them is kept as it is
+MOST_PATTERNS = 60_000  # of any column
+Packed = dict[str, np.ndarray]  # arrays [row, unit]: "code", "lower", "upper", "tier", of these what a column needs
+
+
+class Codec:
+    """How the cells of one column are kept; patterns are added as they are met.
+
+    units   of codes: one for each site of levels or numbers, one for all utilities of a column
+    direct  what is kept beside the codes: "" (nothing), "lower" (points), "ends" (intervals) or "tier"
+    """
+
+    def __init__(self, sample: Block):
+        self.family, self.sites, self.n_cuts = sample.family, sample.sites, sample.n_cuts
+        self.is_repeated, self.direct = sample.is_repeated, ""
+        self.units = 1 if self.family == "utility" else len(self.sites)
+        self.n_plain = len(self.sites) if self.family == "utility" else self.n_cuts + 1 if self.n_cuts else 0
+        self.patterns: list[Any] = []  # beyond those of one label
+        self._known: dict[bytes, int] = {}
+        if self.family == "utility":
+            rest = sample.tier[self._labels(sample)[1]]
+            if len(np.unique(rest, axis=0)) > FEW_PATTERNS:
+                self.direct, self.n_plain = "tier", 0
+        elif self.family == "measured":
+            low, high, point = _ends(sample)
+            says = point | np.isfinite(low) | np.isfinite(high)
+            n_points, n_boxes = (len(np.unique(_keys(low, high)[says & own])) for own in (point, ~point))
+            if n_boxes > FEW_PATTERNS:
+                self.direct = "ends"
+                self._number(("box", np.float32(0.0), np.float32(1.0)))  # so that there are intervals
+            elif n_points + n_boxes > FEW_PATTERNS:
+                self.direct = "lower"
+
+    @staticmethod
+    def _labels(block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """The label of the rows that only say which one is above all others, else −1; and rows that say more, [row]."""
+        label = np.where(block.tier.max(axis=1) == 1, block.label, -1)
+        return label, (label < 0) & ((block.tier >= 0).any(axis=1) | block.one_of)
+
+    @property
+    def n_patterns(self) -> int:
+        """Number of patterns, with the one that says nothing."""
+        return 1 + self.n_plain + len(self.patterns)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The parts of what is kept, and the number of columns of each."""
+        beside = {"": (), "lower": ("lower",), "ends": ("lower", "upper"), "tier": ("tier",)}[self.direct]
+        has_code = self.direct == "" or (self.patterns and self.direct != "ends")
+        return ({"code": self.units} if has_code else {}) | dict.fromkeys(beside, len(self.sites))
+
+    def encode(self, block: Block) -> Packed:
+        """The cells of some rows: numbers of patterns, and what is kept beside them."""
+        if block.linear:
+            problem = "an inequality between columns cannot be read in pieces"
+            raise SchemaError(problem, remedy="remove it, or read the table as a whole")
+        if self.family == "levels":
+            return self._packed(self._levels(block))
+        if self.family == "utility":
+            return self._utilities(block)
+        return self._numbers(block)
+
+    def _packed(self, code: np.ndarray, **beside: np.ndarray) -> Packed:
+        """Codes in as few bytes as they need, left out where all say nothing and something is beside them."""
+        if beside and not code.any():
+            return beside
+        kind: type = np.uint8 if self.n_patterns <= 256 else np.uint16
+        return {"code": code.astype(kind), **beside}
+
+    def _levels(self, block: Block) -> np.ndarray:
+        code = block.code.astype(np.int32) + 1
+        several = block.code_high != block.code
+        if several.any():
+            pairs = np.stack([block.code[several], block.code_high[several]], axis=1)
+            distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+            code[several] = np.asarray([self._number(tuple(pair)) for pair in distinct.tolist()])[which.reshape(-1)]
+        return code
+
+    def _utilities(self, block: Block) -> Packed:
+        if self.direct == "tier":
+            sets = np.flatnonzero(block.one_of)
+            code = np.zeros((len(block.tier), 1), np.int32)
+            tier = block.tier.astype(np.int8 if len(self.sites) < 128 else np.int16)
+            for row in sets.tolist():
+                code[row] = self._number((tuple(block.tier[row].tolist()), True))
+                tier[row] = -1
+            return self._packed(code, tier=tier)
+        label, is_more = self._labels(block)
+        code, rest = label.astype(np.int32) + 1, np.flatnonzero(is_more)
+        if len(rest):
+            rows = np.concatenate([block.tier[rest], np.asarray(block.one_of)[rest, None]], axis=1)
+            distinct, which = np.unique(rows, axis=0, return_inverse=True)
+            found = [self._number((tuple(each[:-1]), bool(each[-1]))) for each in distinct.tolist()]
+            code[rest] = np.asarray(found)[which.reshape(-1)]
+        return self._packed(code[:, None])
+
+    def _numbers(self, block: Block) -> Packed:
+        low, high, point = _ends(block)
+        says = point | np.isfinite(low) | np.isfinite(high)
+        if self.direct == "ends":
+            lower = np.where(says, low, np.float32(np.nan))
+            return {"lower": lower, "upper": np.where(point, np.float32(np.nan), high)}
+        code = np.zeros(low.shape, np.int32)
+        for is_point in (True, False) if self.direct == "" else (False,):
+            own = says & (point == is_point)
+            if own.any():
+                keys, at, which = np.unique(_keys(low, high)[own], return_index=True, return_inverse=True)
+                ends = low[own][at], high[own][at]
+                kind = "point" if is_point else "box"
+                numbers = [self._number((kind, ends[0][k], ends[1][k])) for k in range(len(keys))]
+                code[own] = np.asarray(numbers)[which.reshape(-1)]
+        if self.direct == "":
+            return self._packed(code)
+        return self._packed(code, lower=np.where(point, low, np.float32(np.nan)))
+
+    def _number(self, pattern: Any) -> int:
+        """The number of a pattern, which is added if it is new."""
+        key = repr(pattern).encode()
+        if key not in self._known:
+            if self.n_patterns >= MOST_PATTERNS:
+                problem = f"it has more than {MOST_PATTERNS:,} different statements"
+                raise SchemaError(problem, remedy="read the table as a whole, or Ignore the column")
+            self._known[key] = self.n_patterns
+            self.patterns.append(pattern)
+        return self._known[key]
+
+    def block(self, n_rows: int, order_shape: tuple[int, int, str] | None = None) -> Block:
+        """All patterns as the rows of a block, row i that of number i; rows beyond them say nothing."""
+        shape, first = (n_rows, len(self.sites)), 1 + self.n_plain
+        if self.family == "levels":
+            code = np.full(shape, -1, np.int32)
+            code[1:first] = np.arange(self.n_plain)[:, None]
+            high = code.copy()
+            for number, (low, top) in enumerate(self.patterns):
+                code[first + number], high[first + number] = low, top
+            return Block.levels(code, self.n_cuts, high if self.patterns else None, self.sites)
+        if self.family == "utility":
+            tier, one_of = np.full(shape, -1, np.int32), np.zeros(n_rows, bool)
+            tier[1:first] = np.eye(self.n_plain, len(self.sites), dtype=np.int32)
+            for number, (own, is_set) in enumerate(self.patterns):
+                tier[first + number], one_of[first + number] = own, is_set
+            found = Block.orders(tier, one_of, self.sites)
+            return replace(found, is_repeated=self.is_repeated, order_shape=order_shape)
+        lower, upper, point = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
+        for number, (kind, low, high) in enumerate(self.patterns):
+            lower[first + number], upper[first + number] = low, high
+            point[first + number] = kind == "point"
+        return replace(Block.silent(n_rows, self.sites), lower=lower, upper=upper, point=point)
+
+
+def _ends(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of intervals in single precision, and which of them are points."""
+    low, high = (np.asarray(end).astype(np.float32) for end in (block.lower, block.upper))
+    return low, high, np.asarray(block.point)
+
+
+def _keys(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Both ends as one integer."""
+    bits = [np.ascontiguousarray(end).view(np.uint32).astype(np.uint64) for end in (low, high)]
+    return np.asarray(bits[0] << np.uint64(32) | bits[1])
+
+
+def silenced(packed: Mapping[str, np.ndarray], rows: np.ndarray) -> Packed:
+    """The same without what some rows say: positions or a mask."""
+    found = {name: array.copy() for name, array in packed.items()}
+    for name, array in found.items():
+        array[rows] = {"code": 0, "lower": np.nan, "upper": np.nan, "tier": -1}[name]
+    return found
+
+
+class _Record(NamedTuple):
+    """How rows of a piece are laid out: the fields, their bytes, and fields that are the same as others."""
+
+    fields: tuple[tuple[Key, str, int, int], ...]  # key, dtype, number of columns, first byte
+    same: tuple[tuple[Key, Key], ...]
+    size: int
+
+
+class _Piece(NamedTuple):
+    start: int
+    stop: int
+    record: _Record
+    rows: np.ndarray | None  # [row, byte]; None in a file
+    offset: int = 0
+
+
+class RowStore:
+    """Rows at rest, one after another, as records of bytes; in memory up to a limit, and then in a temporary file."""
+
+    def __init__(self, most: int = MOST_IN_MEMORY) -> None:
+        self._pieces: list[_Piece] = []
+        self._records: dict[Any, _Record] = {}
+        self._most, self._end, self.n_bytes, self.n_rows = most, 0, 0, 0
+        self._file: Any = None
+        self._digest = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all rows."""
+        return self._digest.hexdigest()
+
+    def add(self, fields: Mapping[Key, np.ndarray]) -> None:
+        """Append rows; fields that are equal, as of two readings of one question, are kept once."""
+        first: dict[tuple[str, str], list[Key]] = {}
+        same, own = dict[Key, Key](), dict[Key, np.ndarray]()
+        for key, array in fields.items():
+            others = first.setdefault(key[1:], [])
+            twin = next((each for each in others if _equal(own[each], array)), None)
+            if twin is None:
+                own[key] = np.ascontiguousarray(array)
+                others.append(key)
+            else:
+                same[key] = twin
+        record = self._record(own, same)
+        n_rows = len(next(iter(own.values())))
+        parts = [array.view(np.uint8).reshape(n_rows, -1) for array in own.values()]
+        rows = np.concatenate(parts, axis=1)
+        self._digest.update(repr(record).encode())
+        self._digest.update(rows.tobytes())
+        piece = _Piece(self.n_rows, self.n_rows + n_rows, record, rows)
+        self._pieces.append(piece)
+        self.n_rows, self.n_bytes = piece.stop, self.n_bytes + rows.nbytes
+        if self._file is not None or self.n_bytes > self._most:
+            self._spill()
+
+    def _record(self, own: Mapping[Key, np.ndarray], same: Mapping[Key, Key]) -> _Record:
+        fields, first = [], 0
+        for key, array in own.items():
+            width = int(np.prod(array.shape[1:]))
+            fields.append((key, array.dtype.str, width, first))
+            first += width * array.itemsize
+        found = _Record(tuple(fields), tuple(same.items()), first)
+        return self._records.setdefault(found, found)
+
+    def _spill(self) -> None:
+        """Move what is in memory to the file."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="thurbo-rows-")  # noqa: SIM115  (removed when it is closed)
+        for number, piece in enumerate(self._pieces):
+            if piece.rows is not None:
+                self._file.write(piece.rows.tobytes())
+                self._pieces[number] = piece._replace(rows=None, offset=self._end)
+                self._end += piece.rows.nbytes
+        self._file.flush()
+
+    def spans(self, spans: Sequence[tuple[int, int]]) -> list[tuple[_Record, np.ndarray]]:
+        """The records of some ranges of rows, in their order: [row, byte] each."""
+        found, starts = [], np.asarray([piece.start for piece in self._pieces])
+        for start, stop in spans:
+            number = int(np.searchsorted(starts, start, side="right")) - 1
+            while start < stop:
+                piece = self._pieces[number]
+                end = min(stop, piece.stop)
+                found.append((piece.record, self._bytes(piece, start - piece.start, end - piece.start)))
+                start, number = end, number + 1
+        return found
+
+    def _bytes(self, piece: _Piece, first: int, last: int) -> np.ndarray:
+        if piece.rows is not None:
+            return piece.rows[first:last]
+        assert self._file is not None
+        size = piece.record.size
+        held = os.pread(self._file.fileno(), (last - first) * size, piece.offset + first * size)
+        return np.frombuffer(held, np.uint8).reshape(last - first, size)
+
+    def weights(self) -> np.ndarray:
+        """The weight of every row."""
+        parts = self.spans([(0, self.n_rows)])
+        return np.concatenate([_field(rows, record, WEIGHT)[:, 0] for record, rows in parts])
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def _field(rows: np.ndarray, record: _Record, key: Key) -> np.ndarray:
+    """One field of some records, [row, column]."""
+    _, dtype, width, first = next(each for each in record.fields if each[0] == key)
+    size = width * np.dtype(dtype).itemsize
+    return np.ascontiguousarray(rows[:, first : first + size]).view(dtype)
+
+
+class RowReading:
+    """How rows are kept for the members of one reading."""
+
+    def __init__(self, name: str, sample: Data):
+        self.name, self.schema, self._like = name, sample.schema, sample.blocks
+        self.codecs = {each: Codec(sample.blocks[each]) for each in self.schema.with_sites}
+        self.shapes: dict[str, tuple[int, int, str]] = packing.order_shapes(
+            {each: sample.blocks[each] for each, codec in self.codecs.items() if codec.direct == "tier"}
+        )
+
+    def encode(self, blocks: Mapping[str, Any], masked: Mapping[str, np.ndarray]) -> dict[Key, np.ndarray]:
+        """What the blocks of some rows say, without the answers in masked rows [row] of each question."""
+        found: dict[Key, np.ndarray] = {}
+        hidden = with_patterns(self.schema, blocks, masked) if masked else {}
+        for name, codec in self.codecs.items():
+            block = blocks[name]
+            parts = codec.encode(block)
+            if codec.direct == "tier":
+                self.shapes = packing.wider(self.shapes, packing.order_shapes({name: block}))
+            if name in hidden and hidden[name].any():
+                parts = silenced(parts, hidden[name])
+            found |= {(self.name, name, part): array for part, array in parts.items()}
+        return found
+
+    def patterns(self, unobserved: Unobserved) -> Evidence:
+        """Everything that cells say, one pattern of every column in each row."""
+        n_rows = max((codec.n_patterns for codec in self.codecs.values()), default=1)
+        none = np.zeros(n_rows, np.int64)
+        blocks = [
+            self.codecs[name].block(n_rows, self.shapes.get(name)) if name in self.codecs else own.rows(none)
+            for name, own in self._like.items()
+        ]
+        (found,) = packing.pack(blocks, unobserved, most_widths=0).on_host().buckets
+        return found
+
+    @cached_property
+    def _columns(self) -> dict[tuple[str, str], tuple[str, slice]]:
+        """The array of `Coded`, and the columns there, of each part of each question."""
+        found, used = dict[tuple[str, str], tuple[str, slice]](), dict.fromkeys(Coded._fields, 0)
+        for name, codec in self.codecs.items():
+            for part, width in codec.widths.items():
+                array = part
+                if part == "code":
+                    array = "small" if codec.n_patterns <= 256 else "large"
+                found[name, part] = array, slice(used[array], used[array] + width)
+                used[array] += width
+        return found
+
+    @cached_property
+    def slots(self) -> CodedSlots:
+        """Which column of each array every slot has."""
+        where = {part: np.full(self.schema.n_sites, -1) for part in ("code", "lower", "upper", "tier")}
+        n_small = self._width("small")
+        for (name, part), (array, columns) in self._columns.items():
+            first = columns.start + n_small * (array == "large")
+            width, own = columns.stop - columns.start, self.schema.slices[name]
+            where[part][own] = first + (np.arange(width) if width > 1 else 0)
+        return CodedSlots(*(tuple(where[part].tolist()) for part in CodedSlots._fields))
+
+    def _width(self, array: str) -> int:
+        return max((columns.stop for kept, columns in self._columns.values() if kept == array), default=0)
+
+    def coded(self, parts: Sequence[tuple[_Record, np.ndarray, np.ndarray]], n_rows: int, scale: float) -> Coded:
+        """Rows on the host, from records and their places among `n_rows` rows; the others say nothing.
+
+        Weights are divided by `scale`.
+        """
+        widths = {array: self._width(array) for array in Coded._fields[:-1]}
+        kinds: dict[str, Any] = {"small": np.uint8, "large": np.uint16, "tier": np.int8}
+        if any(codec.direct == "tier" and len(codec.sites) >= 128 for codec in self.codecs.values()):
+            kinds["tier"] = np.int16
+        nothing = {"lower": np.nan, "upper": np.nan, "tier": -1}
+        found = {
+            array: np.full((n_rows, width), nothing.get(array, 0), kinds.get(array, np.float32))
+            for array, width in widths.items()
+        }
+        weight = np.zeros(n_rows, np.float32)
+        for record, rows, at in parts:
+            same = {key: twin for key, twin in record.same}  # noqa: C416
+            held = {each[0] for each in record.fields}
+            for (name, part), (array, columns) in self._columns.items():
+                key = same.get((self.name, name, part), (self.name, name, part))
+                if key in held:
+                    found[array][at, columns] = _field(rows, record, key)
+            weight[at] = _field(rows, record, WEIGHT)[:, 0] / np.float32(scale)
+        return Coded(**found, weight=weight)
+
+
+@dataclass
+class WholeTable:
+    """All rows of a large table, from which a sample was drawn.
+
+    source   where they are read
+    sample   positions of the rows of the sample, increasing
+    weight   how much each row counts, beside a column of weights; None if all count the same
+    """
+
+    source: RowSource
+    sample: np.ndarray
+    weight: np.ndarray | None = None
+    store: RowStore = field(default_factory=RowStore)
+    seen: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))  # hashes of the rows
+
+    @property
+    def n_rows(self) -> int:
+        return self.source.n_rows
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all rows have been encoded."""
+        return self.store.n_rows == self.n_rows
+
+    def read(
+        self,
+        readings: Sequence[RowReading],
+        masked: Mapping[str, np.ndarray],
+        on_epoch: Callable[[dict[str, Any]], None] = lambda record: None,
+    ) -> None:
+        """Read and encode every row; without the answers `masked` of the sample, [row of the sample] by question."""
+        hashes, start, schema = [], 0, readings[0].schema
+        for whole in self.source.tables():
+            with self.source.locating(whole, schema.row_names, start):
+                stop = start + whole.n_rows
+                weight, own = self._weight(schema, whole, start)
+                part = whole if own is None else whole.take(own)
+                rows = np.arange(start, stop) if own is None else start + own
+                first, last = np.searchsorted(self.sample, (start, stop))
+                places = np.searchsorted(rows, self.sample[first:last])
+                hidden = {name: _spread(lines[first:last], places, len(rows)) for name, lines in masked.items()}
+                hidden = {name: lines for name, lines in hidden.items() if lines.any()}
+                fields: dict[Key, np.ndarray] = {}
+                for reading in readings:
+                    blocks = reading.schema.compile(part)
+                    fields |= reading.encode(blocks, hidden)
+                    if reading is readings[0]:
+                        number, answered = row_hashes(blocks.values())
+                        hashes.append(np.unique(number[answered]))
+                if own is not None:
+                    fields = {key: _scattered(array, own, whole.n_rows) for key, array in fields.items()}
+                self.store.add({**fields, WEIGHT: weight[:, None].astype(np.float32)})
+            start = stop
+            on_epoch({"stage": "reading all rows", "done": start, "of": self.n_rows, "figure": ""})
+        self.seen = np.unique(np.concatenate(hashes))
+
+    def _weight(self, schema: Schema, part: Any, start: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """The weights of the rows of a piece, and which of them count, if not all do."""
+        weight = np.ones(part.n_rows) if self.weight is None else self.weight[start : start + part.n_rows]
+        held = schema.weights(part)
+        weight = weight if held is None else weight * held
+        return weight, None if weight.all() else np.flatnonzero(weight)
+
+    @cached_property
+    def scale(self) -> float:
+        """The mean weight of the rows."""
+        return float(np.mean(self.store.weights(), dtype=np.float64))
+
+
+def _spread(lines: np.ndarray, places: np.ndarray, n_rows: int) -> np.ndarray:
+    found = np.zeros(n_rows, bool)
+    found[places] = lines
+    return found
+
+
+def _scattered(array: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
+    """Rows at their places among others, which say nothing and have no weight."""
+    found = np.zeros((n_rows, *array.shape[1:]), array.dtype)
+    found[rows] = array
+    return found
+
+
+class Stream:
+    """All rows of a table for one reading, as `course.fit` takes them: an epoch is a pool of rows.
+
+    A pool has consecutive rows of every shard, in random order within it.
+    """
+
+    def __init__(self, whole: WholeTable, reading: RowReading, batch: int, seed: int, unobserved: Unobserved):
+        self._whole, self._reading, self._seed = whole, reading, seed
+        self._slots, self._patterns = reading.slots, jax.device_put(reading.patterns(unobserved))
+        n_rows = whole.n_rows
+        self._shards = n_rows * np.arange(SHARDS + 1) // SHARDS
+        longest = int(np.diff(self._shards).max())
+        each = max(1, round(batch / SHARDS))  # rows of a shard in a batch
+        self.n_pools = max(1, round(n_rows / POOL))
+        per_pool = -(-longest // self.n_pools)  # rows of a shard in a pool
+        self._each, self._batches = each, -(-per_pool // each)
+        self._per_pool = self._batches * each
+        self.n_pools = -(-longest // self._per_pool)
+        self.n_cells = n_rows * reading.schema.n_sites // self.n_pools  # of a pool
+        self._pool, self._ahead = ThreadPoolExecutor(1), dict[int, Future[tuple[Coded, int]]]()
+
+    def n_batches(self, cells: int) -> int:
+        """Batches of a pool."""
+        return self._batches
+
+    def prepared(self) -> Stream:
+        return self
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the rows and their order."""
+        return f"{self._whole.store.digest} {self._reading.name} {self._seed} {self._each}"
+
+    @property
+    def work(self) -> float:
+        """Cells of one pass over all rows."""
+        return float(self.n_cells) * self.n_pools
+
+    def epoch(
+        self,
+        key: PRNGKey,
+        number: int,
+        state: TrainState,
+        layout: Layout,
+        rate: Float[Array, ""],
+        fall: Fall,
+        plan: Plan,
+        cells: int,
+        work: float,
+    ) -> tuple[TrainState, Info]:
+        """One pass over a pool; the next one is made meanwhile."""
+        made = self._ahead.pop(number, None) or self._pool.submit(self._made, number)
+        coded, n_batches = made.result()
+        self._ahead = {number + 1: self._pool.submit(self._made, number + 1)}
+        how = (layout, rate, fall, plan, self._slots)
+        found: tuple[TrainState, Info] = trainer.pass_over.for_work(work)(
+            key, state, self._patterns, coded, np.int32(n_batches), *how
+        )
+        return found
+
+    def _made(self, number: int) -> tuple[Coded, int]:
+        """The rows of a pool on the device, [batch, row], and the number of batches that have any."""
+        first = number % self.n_pools * self._per_pool
+        spans = [
+            (min(begin + first, end), min(begin + first + self._per_pool, end))
+            for begin, end in pairwise(self._shards.tolist())
+        ]
+        rng, size = np.random.default_rng([self._seed, number]), SHARDS * self._each
+        # Row i of shard s, after its order is mixed, is in batch i // each, at place s · each + i % each.
+        n_batches = -(-max(stop - start for start, stop in spans) // self._each)
+        places = []
+        for shard, (start, stop) in enumerate(spans):
+            order = rng.permutation(stop - start)
+            places.append(order // self._each * size + shard * self._each + order % self._each)
+        at, parts, used = np.concatenate(places), [], 0
+        by_record: dict[_Record, list[tuple[np.ndarray, np.ndarray]]] = {}
+        for record, rows in self._whole.store.spans(spans):
+            by_record.setdefault(record, []).append((rows, at[used : used + len(rows)]))
+            used += len(rows)
+        for record, every in by_record.items():
+            parts.append((record, *(np.concatenate(each) for each in zip(*every, strict=True))))
+        flat = self._reading.coded(parts, self._batches * size, self._whole.scale)  # type: ignore[arg-type]
+        shaped = jax.tree.map(lambda leaf: leaf.reshape(self._batches, size, *leaf.shape[1:]), flat)
+        return jax.device_put(shaped), n_batches
+
+    def close(self) -> None:
+        """End the thread that makes pools."""
+        self._pool.shutdown(cancel_futures=True)
