@@ -1,6 +1,7 @@
 """Every setting left alone: `TBM(random_state=seed)` on real surveys, against regressions and boosting per column.
 
-    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--cache DIR] [--tuned] [--baselines-only]
+    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--most 12] [--jobs 1] [--cache DIR] [--tuned]
+                                  [--baselines-only]
 
 A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
 hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. There are as many
@@ -31,11 +32,13 @@ import argparse
 import hashlib
 import json
 import lzma
+import multiprocessing
 import os
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -397,23 +400,62 @@ def n_masks(one: Masked, least: int) -> int:
     return max(least, min(-(-ENOUGH_ANSWERS // max(n_hidden, 1)), MOST_MASKS)) if n_hidden else least
 
 
+class Trials(NamedTuple):
+    """One mask of a table: its tests, seconds of the fit, tests of the tuned model, and how many masks are needed."""
+
+    tests: list[Tested]
+    seconds: float
+    tuned: list[Tested] | None
+    n_masks: int
+
+
+def trial(name: str, seed: int, cache: Path | None, with_tuned: bool, settings: Mapping[str, Any]) -> Trials:
+    """Fit and score a table under one mask."""
+    (one,) = masked_tables([name], seed, cache)
+    model, seconds = fit(one, **settings)
+    tuned = one.score(fit(one, **TUNED)[0]) if with_tuned else None
+    return Trials(one.score(model), seconds, tuned, n_masks(one, 1))
+
+
 def measure(
-    name: str, least: int, cache: Path | None, with_tuned: bool, more: bool = True, **settings: Any
-) -> dict[str, Any]:
-    """The figures of one table or task over `least` masks, and with `more` over those that few answers need."""
-    if name in TASKS:
-        return task_summary(name, [TASKS[name].run(seed, None) for seed in range(least)])
-    by_seed, seconds, tuned, seeds = [], [], [], list(range(least))
-    for seed in seeds:  # may grow
-        for one in masked_tables([name], seed, cache):
-            if more and seed == 0:
-                seeds.extend(range(least, n_masks(one, least)))
-            model, taken = fit(one, **settings)
-            by_seed.append(one.score(model))
-            seconds.append(taken)
-            if with_tuned:
-                tuned.append(one.score(fit(one, **TUNED)[0]))
-    return summary(by_seed, seconds, tuned)
+    names: Sequence[str], least: int, most: int, jobs: int, *about: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The figures of tables and tasks as they are done, over at least `least` masks and at most `most`."""
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _own_cores, (jobs,)) as pool:
+        run = pool.submit if jobs > 1 else _at_once
+        together = [names] if jobs > 1 else [[name] for name in names]
+        for group in together:
+            masks = {
+                name: [run(trial, name, seed, *about) for seed in range(least)] for name in group if name not in TASKS
+            }
+            for name in (name for name in group if name in TASKS):
+                yield name, task_summary(name, [TASKS[name].run(seed, None) for seed in range(least)])
+            while masks:
+                wait([each for own in masks.values() for each in own if not each.done()], return_when=FIRST_COMPLETED)
+                for name, own in list(masks.items()):
+                    if own[0].done():
+                        wanted = min(own[0].result().n_masks, most)
+                        own += [run(trial, name, seed, *about) for seed in range(len(own), wanted)]
+                    if all(each.done() for each in own):
+                        yield name, _over([each.result() for each in masks.pop(name)])
+
+
+def _over(masks: Sequence[Trials]) -> dict[str, Any]:
+    tuned = [each.tuned for each in masks if each.tuned is not None]
+    return summary([each.tests for each in masks], [each.seconds for each in masks], tuned)
+
+
+def _at_once(function: Callable[..., Any], *about: Any) -> Future[Any]:
+    found: Future[Any] = Future()
+    found.set_result(function(*about))
+    return found
+
+
+def _own_cores(jobs: int) -> None:
+    """Give a process cores of its own, where the system can, so that threads of several do not wait for each other."""
+    if hasattr(os, "sched_setaffinity"):
+        cores, number = sorted(os.sched_getaffinity(0)), multiprocessing.current_process()._identity[-1] - 1
+        os.sched_setaffinity(0, cores[number % jobs :: jobs] or cores)
 
 
 def main() -> None:
@@ -422,6 +464,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one mask of the six small surveys")
     parser.add_argument("--tables", help=f"names, separated by commas: {', '.join((*FILES, *R4, *TASKS))}")
     parser.add_argument("--seeds", type=int, default=3, help="least number of masks, each with a fit of its own")
+    parser.add_argument("--most", type=int, default=MOST_MASKS, help="largest number of masks")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time, each with one mask of one table")
     parser.add_argument("--cache", type=Path, help="folder for the predictions of the baselines")
     parser.add_argument("--tuned", action="store_true", help=f"also fit {TUNED}")
     parser.add_argument("--baselines-only", action="store_true", help="a model that is not trained: fill the cache")
@@ -432,10 +476,11 @@ def main() -> None:
         if name not in every:
             parser.error(f"there is no table {name!r}; there are {', '.join(every)}")
     settings = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0} if chosen.baselines_only else {}
-    least, tables = 1 if chosen.quick else chosen.seeds, dict[str, dict[str, Any]]()
-    for name in names:
-        tables[name] = measure(name, least, chosen.cache, chosen.tuned, not chosen.quick, **settings)
-        show(name, tables[name])
+    least, most = (1, 1) if chosen.quick else (chosen.seeds, chosen.most)
+    tables = {}
+    for name, found in measure(names, least, most, chosen.jobs, chosen.cache, chosen.tuned, settings):
+        tables[name] = found
+        show(name, found)
     report(tables)
 
 

@@ -172,6 +172,7 @@ def test_a_table_with_few_answers_has_more_masks(
     monkeypatch.setattr(defaults, "masked_tables", tables)
     monkeypatch.setattr(defaults, "fit", lambda one, **_: (model, 1.0))
     monkeypatch.setattr(defaults, "ENOUGH_ANSWERS", 3 * n_hidden)
-    assert defaults.measure("made", 2, None, False)["n_masks"] == 3
-    assert defaults.measure("made", 2, None, False, more=False)["n_masks"] == 2
+    for most, expected in ((12, 3), (2, 2)):
+        ((name, found),) = defaults.measure(["made"], 2, most, 1, None, False, {})
+        assert (name, found["n_masks"]) == ("made", expected)
     assert used == [0, 1, 2, 0, 1]

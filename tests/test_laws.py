@@ -124,7 +124,8 @@ def test_samples_have_the_probabilities_of_labels(name: str, given: dict[str, An
 
 def test_samples_are_as_dependent_as_the_data() -> None:
     model, frame = survey()
-    assert laws.slope(model, frame, new_rows("several members")) > laws.BOUNDS["dependence slope"]
+    rows = pd.DataFrame(model.sample(laws.Size().draws, random_state=2))  # of 1,000 rows it varies by 0.04
+    assert laws.slope(model, frame, rows) > laws.BOUNDS["dependence slope"]
 
 
 @on_models

@@ -61,6 +61,7 @@ class MemberQuery:
     evidence: Buckets
     how: How
     routes: Routes = field(default_factory=dict)  # of gates, about which follow-up questions say something: `signals`
+    shaped: dict[Any, Params] = field(default_factory=dict, repr=False, compare=False)  # by `_shaped`, for all queries
 
     @cached_property
     def known(self) -> Known | None:
@@ -81,8 +82,11 @@ class MemberQuery:
         As new arrays: for those that are bound to a device, as some that programs return, JAX would compile again.
         """
         padding = Padding.of(self.evidence)
-        params = self.params if padding is None else padding.params(self.params)
-        return padding, jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), params)
+        key = None if padding is None else (padding.n_slots, padding.place.tobytes())
+        if key not in self.shaped:
+            params = self.params if padding is None else padding.params(self.params)
+            self.shaped[key] = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), params)
+        return padding, self.shaped[key]
 
     def moments(self, evidence: Buckets, hidden: Any = ()) -> Known:
         """Moments at all shared slots by mean-field given what some rows say, except for the slots `hidden`.

@@ -35,7 +35,7 @@ METHODS = ("auto", "exact", "gibbs", "mean-field")  # of predictions
 GAPS = ("auto", "informative", "ignorable")
 LEAST_ANSWERS = 2  # of a row whose empty cells are evidence
 MOST_PAIRS, LEAST_PAIRED = 300, 100  # pairs of questions whose dependence is kept, and rows that answer both
-SHARPER, MOST_SHARPNESS = 1.25, 1.5  # dependence is also lost on the way over other drawn answers
+SHARPER, MOST_SHARPNESS = 1.5, 1.5  # dependence is also lost on the way over other drawn answers
 MOST_LABELS = 24
 
 Gaps = Literal["auto", "informative", "ignorable"]
@@ -311,13 +311,19 @@ class Model:
     def query(self, rows: Rows, method: str = "auto") -> Query:
         """Rows put to all members."""
         how = self.how(method)
+        routes = self.correction.routes
         parts = [
-            MemberQuery(each.params, own.schema, own.blocks, own.evidence.on_host(), how, self.correction.routes)
-            for each, own in zip(self.members, self.encoded(rows), strict=True)
+            MemberQuery(each.params, own.schema, own.blocks, own.evidence.on_host(), how, routes, shaped)
+            for each, own, shaped in zip(self.members, self.encoded(rows), self._shaped, strict=True)
         ]
         if self.is_single:  # parameters without units that are not used
             parts = [replace(parts[0], params=self.params)]
         return Query(tuple(parts), self.weights, self.correction, rows.informative, tuple(rows.absent))
+
+    @cached_property
+    def _shaped(self) -> list[dict[Any, Params]]:
+        """Of each member, its parameters in the shapes of tables that were put to it."""
+        return [{} for _ in self.members]
 
     def with_missing(self, missing: Mapping[str, Any]) -> Model:
         """The same model with these values counted as missing, by column, in the schemas of all members."""

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -68,8 +69,12 @@ class LabelledColumn(Column):
         answers: dict[str, Any] = {self.many: tuple(labels)} if self.is_one_label and labels else {}
         return replace(self, **answers, **settings)
 
-    def lookup(self) -> dict[Any, int]:
+    def lookup(self) -> Mapping[Any, int]:
         """Position of each label, and of each name that is unambiguous."""
+        return self._places
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
         found: dict[Any, int] = {label: place for place, label in enumerate(self.labels)}
         written = {str(label): place for place, label in enumerate(self.labels)}
         count, named = Counter(self.texts), dict(self._names)

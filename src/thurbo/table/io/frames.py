@@ -24,6 +24,7 @@ from thurbo.table.columns.values import listing, suggestion
 from thurbo.table.io.codebook import Codebook
 
 MissingColumns = Literal["error", "ignore"]
+KEPT_CELLS = 2_000_000  # a table of so many cells keeps what was read: a query reads it once for all encodings
 # One column as read: values, missing mask, and the ordered categories of its dtype, if any.
 _Column = tuple[NDArray[Any], BoolArray, tuple[Any, ...] | None]
 
@@ -65,8 +66,19 @@ class Table:
         if name not in self.places:
             remedy = f"{suggestion(name, self.names)}the table has {len(self.names)} other columns"
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
-        values, missing, ordered_levels = self.read(self.places[name])
+        place = self.places[name]
+        found = self._known.get(place)
+        if found is None:
+            found = self.read(place)
+            if self.n_rows * len(self.names) <= KEPT_CELLS:
+                self._known[place] = found
+        values, missing, ordered_levels = found
         return Cells(name, values, missing, self.rows, ordered_levels, listed=self.lists.get(name))
+
+    @cached_property
+    def _known(self) -> dict[int, _Column]:
+        """Columns that were read, by position."""
+        return {}
 
     def answers(self, columns: Mapping[str, Column], name: str, missing_columns: MissingColumns = "error") -> Cells:
         """The cells of a question and of the table columns it consists of; declared missing values count as missing."""
@@ -262,6 +274,9 @@ def _narrowed(values: NDArray[Any], missing: BoolArray) -> NDArray[Any]:
 
 def _read_series(native: Any) -> _Column:
     """A column of any library; pd.Interval cells (also from pd.cut) become interval statements about a number."""
+    kind = native.dtype if library_of(native) == "pandas" else None
+    if isinstance(kind, np.dtype) or type(kind).__name__ == "StringDtype":
+        return read_array(native.to_numpy())  # as below, and sooner: most of the time of a query about one row
     import narwhals as nw
 
     held = getattr(getattr(native, "cat", None), "categories", native)
