@@ -1,6 +1,7 @@
 """log P(e) beyond enumeration: bounds by annealed importance sampling against the sum over all states."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -202,7 +203,7 @@ def test_evidence_without_mass_is_impossible():
     evidence = make_evidence(params, n_rows=2)
     box, _ = evidence.constraints
     far = jnp.full((2, 6), 1e200)
-    empty = box._replace(lower=far, upper=far * (1 + 1e-9), point=jnp.zeros((2, 6), bool))
+    empty = replace(box, lower=far, upper=far * (1 + 1e-9), point=jnp.zeros((2, 6), bool))
     found = joint.score(params, one_table(evidence._replace(constraints=(empty,))), "annealed")
     assert (found.value == -np.inf).all()
     assert (found.error == 0).all()
