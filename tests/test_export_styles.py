@@ -200,3 +200,120 @@ def test_the_texts_of_questions_can_be_written_later() -> None:
     assert tb.Schema.from_dict(schema.to_dict()).titles == schema.titles
     with pytest.raises(SchemaError, match="q8"):
         schema.with_titles({"q8": "?"})
+
+
+# ---- titles above the names
+
+
+TITLES = ["Staff survey 2023,,,,", "Exported by HR,,,,", ",,,,"]
+
+
+@pytest.mark.parametrize("above", [TITLES[:1], TITLES, ["Staff survey 2023", "", "12.05.2023"]])
+def test_titles_above_the_names_are_passed_over_and_stay_in_the_file(tmp_path: Path, above: list[str]) -> None:
+    rows = [f"{row},{['HR', 'IT'][row % 2]},{20 + row % 9},{['bad', 'ok', 'good'][row % 3]}," for row in range(60)]
+    text = "\n".join([*above, "Nr.,Dept,Age,Canteen,Remarks", *rows]) + "\n"
+    frame, schema = read_text(text, tmp_path)
+    assert (len(frame), [str(name) for name in frame.columns]) == (60, ["Nr.", "Dept", "Age", "Canteen", "Remarks"])
+    assert schema["Canteen"].labels == ("bad", "ok", "good")
+    frame["p"] = 0.5
+    tb.write(frame, tmp_path / "filled.csv", like=tmp_path / "table.csv")
+    lines = (tmp_path / "filled.csv").read_text().splitlines()
+    assert lines[-61].split(",")[0::5] == ["Nr.", "p"]
+    assert lines[0].startswith("Staff survey 2023")
+
+
+def test_a_question_above_its_options_is_no_title(tmp_path: Path) -> None:
+    ticked, words = boxes(["mail", "phone", "post"], 1), ["Mail", "Phone", "Post"]
+    lines = [",".join(word if tick else "" for word, tick in zip(words, own, strict=True)) for own in ticked]
+    lines = [f"{row % 2},{line}" for row, line in enumerate(lines)]
+    _, schema = read_text("\n".join(["How do you write?,,,", "Often,Mail,Phone,Post", *lines]), tmp_path)
+    assert any(column.kind == "multiselect" for column in schema.values())
+
+
+# ---- answers in other languages
+
+IN_OTHER_WORDS = [
+    ("Trifft gar nicht zu|Trifft eher nicht zu|Teils/teils|Trifft eher zu|Trifft voll und ganz zu", "weiß nicht"),
+    ("Stimme überhaupt nicht zu|Stimme nicht zu|Neutral|Stimme zu|Stimme voll und ganz zu", "keine Angabe"),
+    ("nie|selten|manchmal|häufig|sehr häufig", ""),
+    ("Nie|Seltener|Mehrmals im Jahr|Mehrmals im Monat|Mehrmals pro Woche|Täglich", ""),
+    ("unter 1.000 €|1.000 € bis unter 2.000 €|2.000 € bis unter 3.000 €|3.000 € und mehr", "Keine Angabe"),
+    ("Pas du tout d’accord|Plutôt pas d’accord|Plutôt d’accord|Tout à fait d’accord", "Ne sait pas"),
+    ("Jamais|Moins d'une fois par mois|Une à trois fois par mois|Une fois par semaine|Tous les jours", ""),
+    ("Certainement pas|Probablement pas|Peut-être|Probablement|Certainement", "Ne souhaite pas répondre"),
+    ("Très mauvaise|Mauvaise|Moyenne|Bonne|Très bonne", "NSP"),
+    ("Moins de 1 500 €|1 500 à 2 499 €|2 500 à 3 999 €|4 000 € et plus", "NSP"),
+    ("Totalmente en desacuerdo|En desacuerdo|Ni de acuerdo ni en desacuerdo|De acuerdo", "No sabe / No contesta"),
+    ("Nunca|Casi nunca|A veces|Casi siempre|Siempre", "NS/NC"),
+    ("Nada satisfecho|Poco satisfecho|Algo satisfecho|Bastante satisfecho|Muy satisfecho", "Prefiero no contestar"),
+    ("Per niente d'accordo|Poco d'accordo|Abbastanza d'accordo|Molto d'accordo", "Non so"),
+    ("Discordo totalmente|Discordo|Não concordo nem discordo|Concordo|Concordo totalmente", "Não sei"),
+    ("Helemaal mee oneens|Mee oneens|Neutraal|Mee eens|Helemaal mee eens", "Weet niet"),
+    ("Meget utilfreds|Utilfreds|Hverken eller|Tilfreds|Meget tilfreds", "Ved ikke"),
+    ("Aldrig|Sällan|Ibland|Ofta|Alltid", "Vet ej"),
+]
+
+
+@pytest.mark.parametrize(("scale", "aside"), IN_OTHER_WORDS)
+def test_scales_in_other_languages(scale: str, aside: str) -> None:
+    levels = scale.split("|")
+    column = infer({"q": answers(levels, extra=[aside] * 9 if aside else [])})["q"]
+    assert column.labels == tuple(levels)
+    assert codes_of(column) == [aside] * bool(aside)
+
+
+def test_yes_and_no_and_boxes_in_other_languages() -> None:
+    table = {"kinder": answers(["Ja", "Nein"]), "fume": answers(["Oui", "Non"]), "hijos": answers(["Sí", "No"])}
+    schema = infer(table).fit(table)
+    assert [schema[name].labels for name in table] == [("Nein", "Ja"), ("Non", "Oui"), ("No", "Sí")]
+    words = ["Zeitung", "Radio", "Internet"]
+    marks = np.where(boxes(words).T, "Ja", "Nein")
+    ticked = {f"Welche Medien? [{word}]": own for word, own in zip(words, marks, strict=True)}
+    assert infer(ticked)["Welche Medien?"].labels == tuple(words)
+
+
+def test_names_of_places_stay_names_in_every_language() -> None:
+    for names in (["NC", "NS", "SC", "VA"], ["Nice", "Bonn", "Paris", "Pau"], ["Regular", "Premium", "Gold"]):
+        column = infer({"q": answers(names)})["q"]
+        assert (column.kind, set(column.labels), codes_of(column)) == ("categorical", set(names), [])
+
+
+# ---- more wordings
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        "Much too slow|Slightly too slow|About right|Slightly too fast|Much too fast",
+        "Far too small|Too small|About right|Too large|Far too large",
+        "Very low effort|Low effort|Neutral|High effort|Very high effort",
+        "Very slow (1)|Slow (2)|OK (3)|Fast (4)|Very fast (5)",
+        "Never heard of it|Heard of it, but never used it|Used it once or twice|Use it regularly",
+        "★|★★|★★★|★★★★|★★★★★",
+        "⭐️|⭐️⭐️|⭐️⭐️⭐️",
+    ],
+)
+def test_more_scales_in_words_and_signs(scale: str) -> None:
+    assert infer({"q": answers(scale.split("|"))})["q"].labels == tuple(scale.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("false", "true"),
+    [
+        ("No children", "Has children"),
+        ("Not employed", "Employed"),
+        ("Non-white", "White"),
+        ("Disagree", "Agree"),
+        ("Never", "Sometimes"),
+        ("Low", "High"),
+    ],
+)
+def test_of_two_answers_the_negated_or_the_lower_one_is_false(false: str, true: str) -> None:
+    table = {"q": answers([true, false])}
+    assert infer(table).fit(table)["q"].labels == (false, true)
+
+
+def test_a_comma_before_a_capital_is_part_of_an_option_that_is_always_whole() -> None:
+    rng, options = np.random.default_rng(3), np.asarray(["Facebook, Instagram or others", "Friends", "TV", "Radio"])
+    cells = [", ".join(options[own]) for own in rng.random((300, 4)) < 0.5]
+    assert set(infer({"q": cells})["q"].labels) == set(options)

@@ -27,7 +27,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, TOOLS, TOOLS_BESIDE
+from thurbo.table.guess.words import NAMES, TOOLS, TOOLS_BESIDE, unaccented
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -51,10 +51,13 @@ _SPLITS = (
 )
 _OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
-_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
+_SELECT = re.compile(
+    r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b|mehrfach|zutreffende"
+    r"|(plusieurs|varias|mehrere|meerdere|flere|flera|todas las|toutes les) \w+|piu risposte"
+)
 _ASKS = re.compile(
     r"\b(which|what|where|whom?|why|how (do|did|is|are|was|were|has|have)|select|check|tick|choose|mark|apply|any of|"
-    r"following)\b"
+    r"following|welche[rsn]?|quel(le)?s?|cual(es)?|qual[ei]?|quais|welke|hvilken?|vilk[ae]n?)\b"
 )
 _LAST = re.compile(
     r"(other|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
@@ -340,10 +343,10 @@ def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = F
         return True
     if styles - {"box", "yes"}:
         return False
-    labels = [part.rest for part, _ in ticks]
-    asks = len(ticks) > 2 and (_ASKS.search(head.casefold()) or any(map(_LAST.fullmatch, labels)))
+    labels, plain = [part.rest for part, _ in ticks], unaccented(head.casefold())
+    asks = len(ticks) > 2 and (_ASKS.search(plain) or any(map(_LAST.fullmatch, labels)))
     by_tool = any(_BOX_NAME.search(part.name) for part, _ in ticks)
-    return bool(asks or has_text or by_tool or _SELECT.search(head.casefold())) or (
+    return bool(asks or has_text or by_tool or _SELECT.search(plain)) or (
         (len(known) > 2 or len(styles) == 1) and exclusive(known)
     )
 
@@ -589,7 +592,7 @@ def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None
         pairs = [(_Part(tick.name, group.name, label, None), tick) for tick, label in zip(own, labels, strict=True)]
         heads = f"{group.name} {group.title}"
         if _are_options(heads, pairs, has_text):
-            selects = _SELECT.search(heads.casefold())
+            selects = _SELECT.search(unaccented(heads.casefold()))
             choice = None if selects or _are_twice(own) else _choice(group, own, labels)
             if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale
                 return choice

@@ -374,10 +374,7 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
     texts = _sorted_out(distinct, which)
     kept, missing, less = texts.kept, texts.missing, texts.less
     if len(kept) == 2 and (shared is None or len(shared.labels) == 2):
-        false, true = false_and_true(list(kept), None)
-        low_and_high = scale(kept)
-        if low_and_high is not None and not {false.casefold(), true.casefold()} & {"no", "yes"}:
-            false, true = (text for _, text in sorted(zip(low_and_high.heights, kept, strict=True)))
+        false, true = _low_and_high(kept)
         column = Binary(values=(false, true), missing=missing)
         return Decision(column, f"two values, {show(false)} and {show(true)}{less}", texts.sure)
     if (
@@ -393,6 +390,16 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
             return found
     found = decision(list_of_options(texts) or _by_data(texts, shared) or _categories(texts))
     return found._replace(sure=min(found.confidence, texts.sure))
+
+
+def _low_and_high(pair: list[Any]) -> tuple[Any, Any]:
+    """Two answers, of which the second one is "yes", or higher on a scale."""
+    found = scale(pair) if all(isinstance(text, str) for text in pair) else None
+    if found is None or any(map(is_word, pair)):
+        false, true = false_and_true([whole(value) for value in pair], None)
+        return false, true
+    low, high = (text for _, text in sorted(zip(found.heights, pair, strict=True)))
+    return low, high
 
 
 def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
@@ -700,7 +707,7 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if len(distinct) == 2 and (shared is None or len(shared.labels) < 3):
         if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and not all(map(_is_known, distinct)):
             return Ignore("it is free text"), "two people wrote something, each a text of their own"
-        false, true = false_and_true([whole(value) for value in distinct], None)
+        false, true = _low_and_high(distinct)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
     if not any(isinstance(value, str) for value in distinct):
         return _numbers(distinct, cells, shared)

@@ -80,17 +80,21 @@ def _are_lists(sep: str, texts: Texts) -> bool:
     return bool(lists) and len(alone) > 1 and known
 
 
-_FEWEST_CONTINUED = 3
+_FEWEST_CONTINUED, _SURELY = 3, 20  # different lists, and rows, in which two entries are together
 
 
-def _with_continued(lists: list[list[str]], sep: str) -> list[list[str]]:
-    """Lists with entries joined that are one option: a text in lower case always after the same text with a capital."""
+def _with_continued(lists: list[list[str]], counts: Sequence[int], sep: str) -> list[list[str]]:
+    """Lists with entries joined that are one option: always together, the second in lower case, or in many rows."""
     after = Counter(pair for entries in lists for pair in pairwise(entries))
     alone = Counter(entry for entries in lists for entry in entries)
+    rows: Counter[str] = Counter()
+    for entries, count in zip(lists, counts, strict=True):
+        rows.update(dict.fromkeys(entries, count))
     together = {
         (one, two)
         for (one, two), n in after.items()
-        if n >= _FEWEST_CONTINUED and alone[one] == alone[two] == n and two[:1].islower() and one[:1].isupper()
+        if _FEWEST_CONTINUED <= n == alone[one] == alone[two]
+        and ((two[:1].islower() and one[:1].isupper()) or (sep == "," and n < len(lists) and rows[one] >= _SURELY))
     }
     if not together or sum(n for entry, n in alone.items() if entry[:1].islower()) > sum(alone.values()) / 2:
         return lists
@@ -119,7 +123,7 @@ def list_of_options(texts: Texts) -> Found | None:
         of_parts = _are_lists(sep, texts)
         if not of_parts and not is_used(sep, texts.kept):
             continue
-        lists = _with_continued([listed(text, sep) for text in texts.kept], sep)
+        lists = _with_continued([listed(text, sep) for text in texts.kept], texts.counts, sep)
         counts: Counter[str] = Counter()
         for options, count in zip(lists, texts.counts, strict=True):
             counts.update(dict.fromkeys(options, count))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from itertools import combinations, pairwise
 from math import inf
 from typing import Any, Literal, NamedTuple, get_args
+from unicodedata import normalize
 
 Patterns = tuple[re.Pattern[str], ...]
 _WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
@@ -50,8 +51,24 @@ OPPOSITES, SAME = (
 )
 _TIMES = _weighed(_WORDS["rates"]["times"])
 Kind = Literal["absent", "unknown", "doubtful"]
-_UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
-_NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
+_LANGUAGES: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("languages.toml").read_text("utf-8"))
+_TRANSLATED = {
+    language: tuple((re.compile(rf"\b(?:{phrase})(?:\b|(?<!\w))"), english) for english, phrase in phrases.items())
+    for language, phrases in _LANGUAGES.items()
+}
+
+
+def _also(*english: str) -> str:
+    """What other languages say for some English phrases."""
+    return "|".join(each[phrase] for each in _LANGUAGES.values() for phrase in english if phrase in each)
+
+
+_SAID_ELSEWHERE: dict[Kind, str] = {"absent": _also("no answer", "not applicable"), "unknown": _also("don't know")}
+_UNANSWERED: dict[Kind, Patterns] = {
+    kind: _compiled([*_WORDS["unanswered"][kind], *filter(None, [_SAID_ELSEWHERE.get(kind)])])
+    for kind in get_args(Kind)
+}
+_NOT_ASKED = _compiled([*_WORDS["unanswered"]["not_asked"], _also("not applicable")])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
 TOOLS_BESIDE = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools_beside"].items()}
 TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
@@ -367,8 +384,43 @@ class Scale(NamedTuple):
 
 
 def scale(texts: Sequence[str]) -> Scale | None:
-    """The scale that the texts belong to, or None if it is unknown."""
+    """The scale that the texts belong to, in any language of languages.toml, or None if it is unknown."""
+    return next(filter(None, map(_english_scale, (tuple(texts), *_in_english(texts)))), None)
+
+
+def _english_scale(texts: Sequence[str]) -> Scale | None:
     return _scale(tuple(texts)) if 2 <= len(texts) <= _MOST_LEVELS else None
+
+
+_LONGEST = 80  # characters of an answer that is translated
+
+
+def _in_english(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The texts in English words, once for each language that more than half of them are in."""
+    if 2 <= len(texts) <= _MOST_LEVELS and max(map(len, texts)) <= _LONGEST:
+        each = [_translated(text) for text in texts]
+        for place in range(len(_TRANSLATED)):
+            said = tuple(found[place] or text for found, text in zip(each, texts, strict=True))
+            if 2 * sum(bool(found[place]) for found in each) > len(texts) and len(set(said)) == len(texts):
+                yield said
+
+
+@lru_cache(maxsize=4096)
+def _translated(text: str) -> tuple[str, ...]:
+    """A text in English words, by language; empty where it has no word of the language."""
+    plain, found = unaccented(text.casefold()), []
+    for phrases in _TRANSLATED.values():
+        said = plain
+        for phrase, english in phrases:
+            said = phrase.sub(english, said)
+        found.append(" ".join(said.split()) if said != plain else "")
+    return tuple(found)
+
+
+def unaccented(text: str) -> str:
+    """A text in lower case without accents: "\u00e9t\u00e9" as "ete"."""
+    text = text.replace("\u2019", "'").replace("\u00f8", "o").replace("\u00e6", "ae")
+    return text if text.isascii() else re.sub(r"[\u0300-\u036f]", "", normalize("NFKD", text))
 
 
 @lru_cache(maxsize=4096)  # questionnaires repeat a few scales many times
@@ -384,6 +436,9 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
         return _scale(tuple(said)) if len(set(said)) == len(texts) else None
     if ends := _worded_ends(texts):
         return Scale("numbered", tuple(ends))
+    signs = [text.replace("\ufe0f", "") for text in texts]  # stars, each a sign with the mark of a picture
+    if len(set("".join(signs))) == 1 and not signs[0][:1].isalnum():
+        return Scale("signs", tuple(map(float, map(len, signs))))
     plain = [_plain(text) for text in texts]
     ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
@@ -454,7 +509,9 @@ class Ordered(NamedTuple):
         """The two ends of each level, if the levels are bands of a number."""
         plain = [_plain(text) for text in self.levels]
         ways = (self.levels, [unnumbered(text) for text in self.levels], [_counted(text) for text in plain])
-        return next(filter(None, map(bands, ways)), None) if self.name == "bands" else None
+        return (
+            next(filter(None, map(bands, (*ways, *_in_english(self.levels)))), None) if self.name == "bands" else None
+        )
 
 
 UNDECIDED = re.compile(r"no (?:opinion|view)|(?:i am |i'm )?(?:not sure|unsure|uncertain)")
@@ -469,6 +526,17 @@ KNOWN, BY_WORDS, NEGATIVE = (
 
 def levels_of(texts: Sequence[str]) -> Ordered | None:
     """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
+    if found := _english_levels(texts):
+        return found
+    for said in _in_english(texts):
+        if found := _english_levels(said):
+            own = dict(zip(said, texts, strict=True))
+            levels, apart = (tuple(own[text] for text in each) for each in (found.levels, found.apart))
+            return found._replace(levels=levels, apart=apart, lowest=own.get(found.lowest, ""))
+    return None
+
+
+def _english_levels(texts: Sequence[str]) -> Ordered | None:
     plain = {text: _plain(unnumbered(text)) for text in texts}
     strong = [text for text in texts if STRONG.fullmatch(plain[text])]
     if len(texts) > 4:  # beside two answers, "not sure" is between them
@@ -481,19 +549,19 @@ def levels_of(texts: Sequence[str]) -> Ordered | None:
     )
     for gone in dict.fromkeys((tuple(strong), (), *((*strong, *gone) for gone in fewer))):
         rest = [text for text in texts if text not in gone]
-        found = scale(rest) if len(rest) >= (3 if gone else 2) else None
+        found = _english_scale(rest) if len(rest) >= (3 if gone else 2) else None
         if found is not None and found.name == "numbered":
             far = [text for text, code in zip(rest, found.heights, strict=True) if code >= _FAR]
             if 0 < len(far) < len(rest) - 2:  # "99. Other" beside "1. Low", "2", "3. High"
                 kept = [text for text in rest if text not in far]
-                found, rest, gone = scale(kept) or found, kept, (*gone, *far)
+                found, rest, gone = _english_scale(kept) or found, kept, (*gone, *far)
         if found is not None:
             return _with_lowest(found, rest, gone, [each for each in gone if each in weak and _is_negated(each)])
     if not 4 <= len(texts) <= _MOST_APART:
         return None
     for other in texts:
         rest = [text for text in texts if text != other and text not in strong]
-        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := scale(rest)):
+        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := _english_scale(rest)):
             lowest = _with_lowest(found, rest, (*strong, other), [other])
             return lowest if lowest.lowest else None  # it may be a level in words that are not known
     return None
@@ -640,7 +708,10 @@ def _statements(words: list[str]) -> list[float] | None:
 def _degrees(words: list[str]) -> list[float] | None:
     """Degrees of one word and of its opposite, of what is left without words that the texts share."""
     trimmed = [_TAIL.sub("", word) for word in words]
-    for texts in (words, trimmed, [" ".join(THING.sub(" ", word).split()) for word in words]):
+    ends = {word.rpartition(" ")[2] for word in words if not NEUTRAL.fullmatch(word)}
+    shared = f" {ends.pop()}" if len(ends) == 1 else ""  # "very low effort", "high effort"
+    without = [word.removesuffix(shared) for word in words]
+    for texts in (words, trimmed, [" ".join(THING.sub(" ", word).split()) for word in words], without):
         if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)) is not None:
             return found
     return None
@@ -688,7 +759,7 @@ def _degree(word: str) -> tuple[str, float]:
     word = re.sub(r"^(?:of )?(\w+) importance$", r"\1 important", word)
     for pattern, degree in DEGREES:
         if match := pattern.fullmatch(word):
-            stem = _without_leading(match["stem"])
+            stem = _without_leading(match["stem"]).removeprefix("too ")  # "slightly too slow"
             return SAME.get(stem, stem) if stem not in OPPOSITES else stem, degree
     stem, degree = EXTREMES.get(word, (word, 2.0))
     return SAME.get(stem, stem), degree
@@ -720,7 +791,7 @@ _PARTS = re.compile(r"[/,;:()\[\]{}<>\u2013\u2014]| - |\bor\b|\band\b")
 @lru_cache(maxsize=4096)
 def unanswered(text: str) -> Kind | None:
     """The kind of non-answer that a text expresses, or None if it is an answer."""
-    plain = _ASIDE.sub(" ", text.casefold().replace("\u2019", "'").replace("`", "'"))
+    plain = _ASIDE.sub(" ", unaccented(text.casefold()).replace("`", "'"))
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before the text is split at slashes
     whole = _trimmed(plain)
     if not re.search(r"\w", plain.replace("_", "")):
@@ -740,7 +811,7 @@ _MOST_MORE = 3  # words beside "I don't know"
 
 def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
-    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold())
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", unaccented(text.casefold()))
     parts = [_trimmed(plain), *map(_trimmed, _PARTS.split(plain))]
     return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
 
