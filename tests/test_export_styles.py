@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from tests.test_raw_columns import answers, codes_of, infer, read_text
+from tests.test_raw_columns import RNG, answers, codes_of, infer, read_text
 from thurbo.errors import SchemaError
 
 N = 120
@@ -272,6 +272,15 @@ def test_yes_and_no_and_boxes_in_other_languages() -> None:
     assert infer(ticked)["Welche Medien?"].labels == tuple(words)
 
 
+def test_options_in_round_brackets_are_one_question() -> None:
+    words = ["Mail", "Phone", "None of the above"]
+    marks = np.where(boxes(words).T, "Yes", "No")
+    ticked = {f"How did you write? ({word})": own for word, own in zip(words, marks, strict=True)}
+    assert infer(ticked)["How did you write?"].labels == tuple(words)
+    ages = {f"age ({unit})": RNG.integers(1, 90, N) for unit in ("years", "dog years")}
+    assert [column.kind for column in infer(ages).values()] == ["continuous", "continuous"]
+
+
 def test_names_of_places_stay_names_in_every_language() -> None:
     for names in (["NC", "NS", "SC", "VA"], ["Nice", "Bonn", "Paris", "Pau"], ["Regular", "Premium", "Gold"]):
         column = infer({"q": answers(names)})["q"]
@@ -289,6 +298,13 @@ def test_names_of_places_stay_names_in_every_language() -> None:
         "Very low effort|Low effort|Neutral|High effort|Very high effort",
         "Very slow (1)|Slow (2)|OK (3)|Fast (4)|Very fast (5)",
         "Never heard of it|Heard of it, but never used it|Used it once or twice|Use it regularly",
+        "Not at all confident|Slightly confident|Moderately confident|Quite confident|Extremely confident",
+        "Far below expectations|Below expectations|Met expectations|Above expectations|Far above expectations",
+        "Much worse than expected|Worse than expected|As expected|Better than expected|Much better than expected",
+        "Hated it|Didn't like it|It was OK|Liked it|Loved it",
+        "Mild|Medium|Hot|Extra hot",
+        "Freshman|Sophomore|Junior|Senior",
+        "1st year|2nd year|3rd year|4th year or above",
         "★|★★|★★★|★★★★|★★★★★",
         "⭐️|⭐️⭐️|⭐️⭐️⭐️",
     ],

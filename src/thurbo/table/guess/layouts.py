@@ -44,6 +44,7 @@ _SPLITS = (
     re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*\((?P<rest>[^()]*[^\d()][^()]*)\)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*(?:>>|/)\s*(?P<rest>[^/>].*)$", re.DOTALL),
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
@@ -200,7 +201,7 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
     for text in texts:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits.insert(-5, _dashes(text))  # before brackets, numbers and prefixes
+        splits.insert(-6, _dashes(text))  # before brackets, numbers and prefixes
         if text is texts[0]:
             splits.insert(0, _beside_lists(columns))
         for parts in splits:
