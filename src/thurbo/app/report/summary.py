@@ -315,7 +315,7 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         shown = []
         for skip, names in skips:
             out = max(data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names)
-            condition = f"asked only if {_names([skip.asked_if], texts)} is {when(schema, skip)}"
+            condition = f"asked only if {_names([skip.asked_if], texts)} {when(schema, skip)}"
             shown.append(f"{_names(names, texts, 2)}: {condition} ({percent(out)} were not asked)")
         n = len({name for _, names in skips for name in names})
         yield "note", _counted(n, "question", "not asked of everyone"), f"{'; '.join(shown)}. This is not missing."
