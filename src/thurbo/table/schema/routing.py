@@ -389,9 +389,9 @@ def _gates(column: Column, table: Table, name: str, missing: BoolArray) -> Itera
         if column.has_options:
             fitted = column.fit(cells)
             code = _selected(fitted, cells)
-            for place, option in enumerate(fitted.labels if 2 <= len(fitted.labels) <= MOST_LABELS else ()):
+            for at, option in enumerate(fitted.labels if 2 <= len(fitted.labels) <= MOST_LABELS else ()):
                 others = tuple(label for label in fitted.labels if label != option)
-                yield place, Gate([others, (option,)], code[:, place])
+                yield at, Gate([others, (option,)], code[:, at])
             return
         distinct, which = cells.hashable().factorise()
     except (SchemaError, TypeError):
