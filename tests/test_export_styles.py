@@ -333,3 +333,16 @@ def test_a_comma_before_a_capital_is_part_of_an_option_that_is_always_whole() ->
     rng, options = np.random.default_rng(3), np.asarray(["Facebook, Instagram or others", "Friends", "TV", "Radio"])
     cells = [", ".join(options[own]) for own in rng.random((300, 4)) < 0.5]
     assert set(infer({"q": cells})["q"].labels) == set(options)
+
+
+def test_every_spelling_of_no_answer_is_no_answer() -> None:
+    spellings = ["N.A.", "n.a.", "Don't know", "don't know", "DON'T KNOW"]
+    table = {"q": answers(["Never", "Sometimes", "Often"], extra=[*spellings * 3, "never", "OFTEN"])}
+    schema = infer(table).fit(table)
+    assert schema["q"].labels == ("Never", "Sometimes", "Often")
+    assert set(codes_of(schema["q"])) == set(spellings)
+
+
+def test_names_in_a_small_table_are_no_categories() -> None:
+    schema = infer({"name": [f"P{row}" for row in range(14)], "town": ["Rome", "Oslo"] * 7})
+    assert [column.kind for column in schema.values()] == ["ignore", "binary"]

@@ -342,7 +342,9 @@ def _guessed(
     if not recode:
         return guess(cells, is_array, note, shared)
     found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
-    column = found.column
+    gone = dict(found.column.missing)
+    column = _with(found.column, {text: text for text, to in recode.items() if to in gone})
+    found = found._replace(column=column)
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
     if column.role != "answer" or column.kind not in _FOLDED or not used:
         return found

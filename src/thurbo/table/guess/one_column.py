@@ -349,7 +349,7 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
 
 # Confidence of an order that only the data say, and of categories whose rare ones are joined.
 BY_DATA, JOINED = 0.6, 0.85
-_FEWEST_TEXTS = 5  # that all differ, or mostly if they are many
+_FEWEST_TEXTS, _MANY_TEXTS = 5, 10  # that all differ, or mostly if they are many; of whatever length
 _COVERED = 0.6  # share of answers that the kept categories must cover
 _COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
 _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of their codes
@@ -575,7 +575,7 @@ def _categories(texts: Texts) -> Found:
     """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
     n_texts, often = len(texts.kept), texts.n_answers / 2 if texts.n_answers >= FEW_CATEGORIES else texts.n_answers - 1
-    if n_texts >= _FEWEST_TEXTS and n_texts > often and words >= 3:
+    if n_texts >= _FEWEST_TEXTS and n_texts > often and (words >= 3 or _MANY_TEXTS <= n_texts == texts.n_answers):
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= FEW_CATEGORIES:
