@@ -251,6 +251,12 @@ IN_OTHER_WORDS = [
     ("Helemaal mee oneens|Mee oneens|Neutraal|Mee eens|Helemaal mee eens", "Weet niet"),
     ("Meget utilfreds|Utilfreds|Hverken eller|Tilfreds|Meget tilfreds", "Ved ikke"),
     ("Aldrig|Sällan|Ibland|Ofta|Alltid", "Vet ej"),
+    ("Aldrig|Någon gång per år|Någon gång per månad|Varje vecka|Varje dag", ""),
+    ("Nunca|Rara vez|Algunas veces|Frecuentemente|Siempre", ""),
+    ("Ninguna confianza|Poca confianza|Algo de confianza|Mucha confianza", "Ns/Nc"),
+    ("Pas d'accord du tout|Plutôt pas d'accord|Ni l'un ni l'autre|Plutôt d'accord|Tout à fait d'accord", ""),
+    ("Très négatif|Plutôt négatif|Neutre|Plutôt positif|Très positif", "Sans opinion"),
+    ("Zeer ontevreden|Ontevreden|Niet tevreden, niet ontevreden|Tevreden|Zeer tevreden", "Niet van toepassing"),
 ]
 
 
@@ -269,7 +275,10 @@ def test_yes_and_no_and_boxes_in_other_languages() -> None:
     words = ["Zeitung", "Radio", "Internet"]
     marks = np.where(boxes(words).T, "Ja", "Nein")
     ticked = {f"Welche Medien? [{word}]": own for word, own in zip(words, marks, strict=True)}
-    assert infer(ticked)["Welche Medien?"].labels == tuple(words)
+    beside = {"Welche Medien? [Sonstiges]": [None] * (N - 3) + ["Tafel", "Plakat", "App"]}
+    schema = infer({**ticked, **beside})
+    assert schema["Welche Medien?"].labels == tuple(words)
+    assert schema["Welche Medien? [Sonstiges]"].kind == "ignore"
 
 
 def test_options_in_round_brackets_are_one_question() -> None:

@@ -27,7 +27,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, TOOLS, TOOLS_BESIDE, unaccented
+from thurbo.table.guess.words import NAMES, OTHER, TOOLS, TOOLS_BESIDE, unaccented
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -61,12 +61,14 @@ _ASKS = re.compile(
     r"following|welche[rsn]?|quel(le)?s?|cual(es)?|qual[ei]?|quais|welke|hvilken?|vilk[ae]n?)\b"
 )
 _LAST = re.compile(
-    r"(other|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
+    rf"({OTHER}|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
     r"(i )?do ?n.t know|not applicable)\b.{0,40}",
     re.IGNORECASE,
 )
-_OTHER = re.compile(r"(\d+[_ ])?other\b.{0,60}|.*\bother[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I)
-_BESIDE = re.compile(r"other|.*\[other\]", re.IGNORECASE)
+_OTHER = re.compile(
+    rf"(\d+[_ ])?({OTHER})\b.{{0,60}}|.*\b({OTHER})[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I
+)
+_BESIDE = re.compile(rf"({OTHER})|.*\[({OTHER})\]", re.IGNORECASE)
 _BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools give to boxes
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say

@@ -63,10 +63,10 @@ def _also(*english: str) -> str:
     return "|".join(each[phrase] for each in _LANGUAGES.values() for phrase in english if phrase in each)
 
 
-_SAID_ELSEWHERE: dict[Kind, str] = {"absent": _also("no answer", "not applicable"), "unknown": _also("don't know")}
+OTHER = f"other|{_also('other')}"  # in any language
+_ELSEWHERE = {"absent": [_also("no answer", "not applicable")], "unknown": [_also("don't know")], "doubtful": []}
 _UNANSWERED: dict[Kind, Patterns] = {
-    kind: _compiled([*_WORDS["unanswered"][kind], *filter(None, [_SAID_ELSEWHERE.get(kind)])])
-    for kind in get_args(Kind)
+    kind: _compiled([*_WORDS["unanswered"][kind], *_ELSEWHERE[kind]]) for kind in get_args(Kind)
 }
 _NOT_ASKED = _compiled([*_WORDS["unanswered"]["not_asked"], _also("not applicable")])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
