@@ -312,6 +312,7 @@ def test_names_of_places_stay_names_in_every_language() -> None:
         "Much worse than expected|Worse than expected|As expected|Better than expected|Much better than expected",
         "Hated it|Didn't like it|It was OK|Liked it|Loved it",
         "Mild|Medium|Hot|Extra hot",
+        "First choice|Second choice|Third choice",
         "Freshman|Sophomore|Junior|Senior",
         "1st year|2nd year|3rd year|4th year or above",
         "★|★★|★★★|★★★★|★★★★★",
@@ -355,3 +356,13 @@ def test_every_spelling_of_no_answer_is_no_answer() -> None:
 def test_names_in_a_small_table_are_no_categories() -> None:
     schema = infer({"name": [f"P{row}" for row in range(14)], "town": ["Rome", "Oslo"] * 7})
     assert [column.kind for column in schema.values()] == ["ignore", "binary"]
+
+
+def test_codes_with_blanks_between_are_lists_of_options() -> None:
+    options = ["phone", "radio", "tv_set"]
+    cells = [" ".join(np.asarray(options)[own]) for own in boxes(options)]
+    schema = infer({"q": cells}).fit({"q": cells})
+    assert schema["q"].labels == tuple(options)
+    assert (schema.compile({"q": cells})["q"].code == 1).sum() == boxes(options).sum()
+    plain = infer({"q": answers(["good", "very good", "bad", "very bad"]), "r": answers(["red", "blue", "red blue"])})
+    assert [column.kind for column in plain.values()] == ["ordinal", "categorical"]

@@ -7,6 +7,7 @@ Guarantees that options are those of the column that is proposed: reading a cell
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -77,9 +78,11 @@ def _are_lists(sep: str, texts: Texts) -> bool:
     alone = {text for text in texts.kept if sep not in text}
     lists = [listed(text, sep) for text in texts.kept if sep in text]
     known = all(len(parts) > 1 and alone.issuperset(parts) for parts in lists)
-    return bool(lists) and len(alone) > 1 and known
+    are_codes = sep != " " or (len(lists) > 1 and all(map(_CODE.fullmatch, alone - {""})))
+    return bool(lists) and len(alone) > 1 and known and are_codes
 
 
+_CODE = re.compile(r"[a-z0-9_.-]+")  # as tools for interviews write them, in lists with blanks between
 _FEWEST_CONTINUED, _SURELY = 3, 20  # different lists, and rows, in which two entries are together
 
 
@@ -118,10 +121,10 @@ def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
 
 def list_of_options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
-    for sep in SEPARATORS:
+    for sep in (*SEPARATORS, " "):
         texts = _with_lists(sep, texts)
         of_parts = _are_lists(sep, texts)
-        if not of_parts and not is_used(sep, texts.kept):
+        if not of_parts and (sep == " " or not is_used(sep, texts.kept)):
             continue
         lists = _with_continued([listed(text, sep) for text in texts.kept], texts.counts, sep)
         counts: Counter[str] = Counter()
@@ -153,7 +156,7 @@ def list_of_options(texts: Texts) -> Found | None:
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        marks = "line breaks" if sep == "\n" else f'"{sep}"'
+        marks = {"\n": "line breaks", " ": "blanks"}.get(sep, f'"{sep}"')
         reason += f"separated by {marks}" + (f"; {rare} rare options are left out" if rare else "")
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"

@@ -455,6 +455,9 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     counts = bands([_counted(text) for text in plain])
     if counts is not None:
         return _of_bands(counts)
+    firsts, lasts = zip(*(text.rpartition(" ")[::2] for text in texts), strict=True)
+    if len(texts) > 2 and len(set(lasts)) == 1 and all(firsts):  # "first choice", "second choice"
+        return _scale(firsts)
     heads = [_EXPLAINED.split(text, maxsplit=1)[0].strip() for text in texts]
     explained = sum(head != text.strip() for head, text in zip(heads, texts, strict=True))
     return _scale(tuple(heads)) if explained > len(texts) / 2 and all(heads) and len(set(heads)) == len(texts) else None
