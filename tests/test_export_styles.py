@@ -281,11 +281,15 @@ def test_yes_and_no_and_boxes_in_other_languages() -> None:
     assert schema["Welche Medien? [Sonstiges]"].kind == "ignore"
 
 
-def test_options_in_round_brackets_are_one_question() -> None:
+def test_options_in_round_brackets_or_after_a_question_mark_are_one_question() -> None:
     words = ["Mail", "Phone", "None of the above"]
     marks = np.where(boxes(words).T, "Yes", "No")
     ticked = {f"How did you write? ({word})": own for word, own in zip(words, marks, strict=True)}
     assert infer(ticked)["How did you write?"].labels == tuple(words)
+    ticked = {
+        f"Q1_{at}. Which did you see? {word}": own for at, (word, own) in enumerate(zip(words, marks, strict=True))
+    }
+    assert infer(ticked)["Which did you see?"].labels == tuple(words)
     ages = {f"age ({unit})": RNG.integers(1, 90, N) for unit in ("years", "dog years")}
     assert [column.kind for column in infer(ages).values()] == ["continuous", "continuous"]
 
@@ -312,6 +316,9 @@ def test_names_of_places_stay_names_in_every_language() -> None:
         "Much worse than expected|Worse than expected|As expected|Better than expected|Much better than expected",
         "Hated it|Didn't like it|It was OK|Liked it|Loved it",
         "Mild|Medium|Hot|Extra hot",
+        "Does not meet expectations|Partially meets expectations|Meets expectations|Exceeds expectations",
+        "I have no problems in walking about|I have slight problems in walking about|I am unable to walk about",
+        "Very cheap|Cheap|Fair|Expensive|Very expensive",
         "First choice|Second choice|Third choice",
         "Freshman|Sophomore|Junior|Senior",
         "1st year|2nd year|3rd year|4th year or above",

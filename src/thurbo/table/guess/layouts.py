@@ -49,6 +49,7 @@ _SPLITS = (
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
+    re.compile(r"^(?:[A-Za-z]{0,3}\d\w*[.:)]\s+)?(?P<head>.*\?)\s+(?P<rest>[^?]+)$", re.DOTALL),  # "Q1_2. Which? TV"
 )
 _OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
@@ -202,8 +203,8 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
         texts.append({name: titles.get(name, "") for name in columns.names})
     for text in texts:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
-        splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits.insert(-6, _dashes(text))  # before brackets, numbers and prefixes
+        made = [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
+        splits += [*made[:2], _dashes(text), *made[2:]]  # before brackets, numbers and prefixes
         if text is texts[0]:
             splits.insert(0, _beside_lists(columns))
         for parts in splits:
