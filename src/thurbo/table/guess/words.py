@@ -314,6 +314,42 @@ def unnumbered(text: str) -> str:
     return ((match[2] or "") if match else "").strip() or text
 
 
+_AGO = re.compile(r"\bago\b|^(?:with)?in (?:the )?(?:past|last)\b|^(?:today|yesterday|(?:this|last) \w+)$")
+_PAST = re.compile(
+    r"\b(?:with)?in(?: the (?:past|last))?\b|\b(?:during|over) the (?:past|last)\b|^(?:the )?(?:past|last)\b"
+)
+_SINCE = re.compile(
+    r"(?:(?P<less>this|under|less than|up to)|(?P<more>more than|over|at least|longer than|not under)|about)? ?"
+    r"(?:(?P<low>\d+|an?|a few|a couple of|several)(?: ?(?:-|\u2013|to) ?(?P<high>\d+))?)?(?P<plus>\+| or more)? ?"
+    rf"(?P<unit>{'|'.join(_SPANS)})s?(?P<or> (?:or|and) more)?(?: ago)?(?: or (?:more|longer|earlier))?"
+)
+_LONG_AGO = re.compile(r"(?:longer|long|a long time|some time) ago|earlier|before (?:that|then)|more than that")
+
+
+def _recency(words: list[str]) -> list[float] | None:
+    """How recently something was, from "never" to "today", if at least two texts say how long ago it was."""
+    found = [_seconds_ago(word) for word in words]
+    known = [each for each in found if each is not None]
+    return (
+        [-each for each in known] if len(known) == len(words) and sum(map(bool, map(_AGO.search, words))) > 1 else None
+    )
+
+
+def _seconds_ago(text: str) -> float | None:
+    if text == "never" or _LONG_AGO.fullmatch(text):
+        return 1e12 if text == "never" else 1e11
+    if text in ("today", "yesterday"):
+        return _SPANS["day"] * (text == "yesterday")
+    match = _SINCE.fullmatch(_counted(_PAST.sub("under", text)))
+    if match is None:
+        return None
+    few = {"a few": 3.0, "a couple of": 2.0, "several": 4.0}
+    low = few.get(match["low"]) or (float(match["low"]) if (match["low"] or "a").isdecimal() else 1.0)
+    number = (low + float(match["high"])) / 2 if match["high"] else low
+    times = 0.5 if match["less"] == "this" else 0.99 if match["less"] else 1.01 if match["more"] or match["or"] else 1.0
+    return number * times * _SPANS[match["unit"]] * (1.01 if match["plus"] else 1.0)
+
+
 _TIMES_ONLY = re.compile(r"(?:only |just )?(?:once|twice|once or twice|(?:a few|several|many|\d+(?: ?- ?\d+)?) times)")
 
 
@@ -323,6 +359,8 @@ def rates(texts: Sequence[str]) -> list[float] | None:
     if past:  # "once or twice" beside "not in the past month"
         texts = [f"{text} a {past[1]}" if _TIMES_ONLY.fullmatch(text) else text for text in texts]
     found = [_rate(text) for text in texts]
+    if sum(map(bool, map(_AGO.search, texts))) > 1:
+        return None  # how long ago, not how often
     if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
         return None
     return [rate for rate, _ in found if rate is not None]
@@ -441,6 +479,7 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
         return Scale("signs", tuple(map(float, map(len, signs))))
     plain = [_plain(text) for text in texts]
     ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
+        ("how long ago", _recency),
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
         ("rate", rates),
         ("statements", _statements),
