@@ -737,7 +737,7 @@ def test_no_finding_rests_on_fewer_than_thirty_answers(n_with: int) -> None:
     columns = {"rare": tb.Binary(), "other": tb.Categorical()}
     found = related(columns, table, determined=[])
     assert len(found) == (n_with >= 30)
-    assert all("(30 answers)" in each["words"] or "(370 answers)" in each["words"] for each in found)
+    assert all("(base: 30 answers)" in each["words"] or "(base: 370 answers)" in each["words"] for each in found)
     schema = tb.Schema(columns, determined=[]).fit(table)
     model = FakeModel(schema, np.where(rare, 5.0, -5.0)[:, None] + np.linspace(-1, 1, 400)[:, None], np.ones((3, 1)))
     scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "log_score": -0.8, "log_score_marginal": -1.1}
