@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import inf
 from typing import Any, Literal, NamedTuple, get_args
 from unicodedata import normalize
@@ -330,9 +330,8 @@ def _recency(words: list[str]) -> list[float] | None:
     """How recently something was, from "never" to "today", if at least two texts say how long ago it was."""
     found = [_seconds_ago(word) for word in words]
     known = [each for each in found if each is not None]
-    return (
-        [-each for each in known] if len(known) == len(words) and sum(map(bool, map(_AGO.search, words))) > 1 else None
-    )
+    says_when = sum(map(bool, map(_AGO.search, words))) > 1
+    return [-each for each in known] if len(known) == len(words) and says_when else None
 
 
 def _seconds_ago(text: str) -> float | None:
@@ -423,7 +422,7 @@ class Scale(NamedTuple):
 
 def scale(texts: Sequence[str]) -> Scale | None:
     """The scale that the texts belong to, in any language of languages.toml, or None if it is unknown."""
-    return next(filter(None, map(_english_scale, (tuple(texts), *_in_english(texts)))), None)
+    return next(filter(None, map(_english_scale, chain([tuple(texts)], _in_english(texts)))), None)
 
 
 def _english_scale(texts: Sequence[str]) -> Scale | None:
@@ -502,9 +501,8 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     return _scale(tuple(heads)) if explained > len(texts) / 2 and all(heads) and len(set(heads)) == len(texts) else None
 
 
-_EXPLAINED = re.compile(
-    r"\s*(?:--|[-\u2013\u2014:;(])\s+|\s+\("
-)  # "Low: we are at the start", "Never -- I do not use it"
+# "Low: we are at the start", "Never -- I do not use it"
+_EXPLAINED = re.compile(r"\s*(?:--|[-\u2013\u2014:;(])\s+|\s+\(")
 LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
 
 
@@ -559,11 +557,8 @@ class Ordered(NamedTuple):
 UNDECIDED = re.compile(r"no (?:opinion|view)|(?:i am |i'm )?(?:not sure|unsure|uncertain)")
 _FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
 _MOST_APART = 12  # most answers among which any one may be set apart
-KNOWN, BY_WORDS, NEGATIVE = (
-    0.95,
-    0.9,
-    0.7,
-)  # how sure: a known scale, answers apart by their words, a negated lowest level
+# How sure: a known scale, answers apart by their words, a negated lowest level.
+KNOWN, BY_WORDS, NEGATIVE = 0.95, 0.9, 0.7
 
 
 def levels_of(texts: Sequence[str]) -> Ordered | None:
