@@ -378,3 +378,17 @@ def test_codes_with_blanks_between_are_lists_of_options() -> None:
     assert (schema.compile({"q": cells})["q"].code == 1).sum() == boxes(options).sum()
     plain = infer({"q": answers(["good", "very good", "bad", "very bad"]), "r": answers(["red", "blue", "red blue"])})
     assert [column.kind for column in plain.values()] == ["ordinal", "categorical"]
+
+
+def test_every_spelling_of_an_option_alone_and_in_lists_is_one_option() -> None:
+    table = {"q": answers(["red", "green", "blue", "red; green", "blue; red"], extra=["RED", "red.", "Green; red"])}
+    schema = infer(table).fit(table)
+    assert schema["q"].labels == ("blue", "green", "red")
+    schema.compile(table)
+
+
+def test_an_empty_text_is_no_answer_beside_others_and_no_option_in_lists() -> None:
+    schema = infer({"q": answers(["Never", "Sometimes", "Often", ""]), "r": answers(["a; b", "a", "b; c", "c", ""])})
+    assert schema["q"].labels == ("Never", "Sometimes", "Often")
+    assert schema["q"].missing == (("", "blank"),)
+    assert schema["r"].missing == ()

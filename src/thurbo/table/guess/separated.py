@@ -40,7 +40,7 @@ class Texts(NamedTuple):
     @property
     def missing(self) -> dict[Any, str]:
         """The texts that are not answers, as the setting of a column."""
-        return {text: text for text in self.gone}
+        return {text: text or "blank" for text in self.gone}
 
     @property
     def less(self) -> str:
@@ -65,8 +65,8 @@ def is_used(separator: str, texts: Sequence[str]) -> bool:
 
 def _with_lists(sep: str, texts: Texts) -> Texts:
     """Texts with the lists that name an answer beside what is none: "red; prefer not to say"."""
-    back = [text for text in texts.gone if sep in text and not all(map(unanswered, listed(text, sep)))]
-    if not back or not is_used(sep, texts.kept):
+    back = [text for text in texts.gone if not text or (sep in text and not all(map(unanswered, listed(text, sep))))]
+    if not back or not (is_used(sep, texts.kept) or _are_lists(sep, texts)):
         return texts
     gone = [text for text in texts.gone if text not in back]
     n_each = (texts.n_cells - texts.n_answers) // max(len(texts.gone), 1)  # how often is not known of each

@@ -832,7 +832,7 @@ def unanswered(text: str) -> Kind | None:
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before the text is split at slashes
     whole = _trimmed(plain)
     if not re.search(r"\w", plain.replace("_", "")):
-        return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]+", plain) else None  # "-", "??", "..."
+        return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]*", plain) else None  # "", "-", "??"
     parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
     for kind, phrases in _UNANSWERED.items():
         said = [part for part in parts if any(phrase.fullmatch(part) for phrase in phrases)]
