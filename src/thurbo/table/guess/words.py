@@ -36,6 +36,8 @@ NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
 DEGREES = _weighed(
     (
         (r"(?:do not|don't|not|no) (?P<stem>.+) at all", -3.0),
+        (r"not nearly (?P<stem>.+) enough", -3.0),
+        (r"not quite (?P<stem>.+) enough", -1.0),
         (r"not (?P<stem>.+) enough", -2.0),
         (r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much", -1.0),
         *(
@@ -97,6 +99,7 @@ LEADING = re.compile(
 )
 # Words at the end that several texts share: "satisfied with my job".
 _TAIL = re.compile(r" (?:with|about|of|in|for|from|on|by|to|at|that|than|my|the|this|your|it|me|us)\b.*")
+_PICTURE = "[\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]"  # beside words
 _SHORT = {"lt": "less than", "sevrl": "several", "thn": "than", "nrly": "nearly", "yr": "year", "yrs": "years"}
 _SHORT |= {"slghtly": "slightly", "extrmly": "extremely", "almst": "almost", "wrg": "wrong"}
 _SHORT |= {"wk": "week", "mth": "month", "hrs": "hours", "hr": "hour", "mins": "minutes", "min": "minutes"}
@@ -335,13 +338,10 @@ def _recency(words: list[str]) -> list[float] | None:
 
 
 def _seconds_ago(text: str) -> float | None:
-    if text == "never" or _LONG_AGO.fullmatch(text):
-        return 1e12 if text == "never" else 1e11
-    if text in ("today", "yesterday"):
-        return _SPANS["day"] * (text == "yesterday")
+    fixed = {"never": 1e12, "today": 0.0, "yesterday": _SPANS["day"]}
     match = _SINCE.fullmatch(_counted(_PAST.sub("under", text)))
-    if match is None:
-        return None
+    if match is None or text in fixed:
+        return fixed.get(text, 1e11 if _LONG_AGO.fullmatch(text) else None)
     few = {"a few": 3.0, "a couple of": 2.0, "several": 4.0}
     low = few.get(match["low"]) or (float(match["low"]) if (match["low"] or "a").isdecimal() else 1.0)
     number = (low + float(match["high"])) / 2 if match["high"] else low
@@ -473,6 +473,9 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
         return _scale(tuple(said)) if len(set(said)) == len(texts) else None
     if ends := _worded_ends(texts):
         return Scale("numbered", tuple(ends))
+    given = [match for text in texts if (match := re.fullmatch(r"(\d+) ?(?:/|out of|of) ?(\d+)", text.strip()))]
+    if len(given) == len(texts) and len({match[2] for match in given}) == 1:  # "4/5", "4 out of 5"
+        return Scale("numbered", tuple(float(match[1]) for match in given))
     signs = [text.replace("\ufe0f", "") for text in texts]  # stars, each a sign with the mark of a picture
     if len(set("".join(signs))) == 1 and not signs[0][:1].isalnum():
         return Scale("signs", tuple(map(float, map(len, signs))))
@@ -619,7 +622,7 @@ def _is_negated(text: str) -> bool:
 def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
     """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
     levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
-    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree") and min(found.heights) > 0:
+    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree", "education") and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
     return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
@@ -667,7 +670,7 @@ def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -
 
 def _plain(text: str) -> str:
     """A text in lower case and one spelling, without brackets, punctuation and double spaces."""
-    plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", text.casefold().replace("\u2019", "'"))
+    plain = re.sub(rf"\([^)]*\)|\[[^\]]*\]|{_PICTURE}", " ", text.casefold().replace("\u2019", "'"))
     plain = plain if plain.strip() else text.casefold()
     return _written(" ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-"))
 
@@ -794,6 +797,7 @@ def _degree(word: str) -> tuple[str, float]:
     word = _without_leading(word)
     word = re.sub(r"\btoo (much|little|many|few)\b", r"too-\1", word)
     word = re.sub(r"^(?:of )?(\w+) importance$", r"\1 important", word)
+    word = re.sub(r"^(\w+[^s\W])s (me|us|you|it|them)\b", r"\1 \2", word)  # "describes me" beside "not describe me"
     for pattern, degree in DEGREES:
         if match := pattern.fullmatch(word):
             stem = _without_leading(match["stem"]).removeprefix("too ")  # "slightly too slow"
