@@ -399,3 +399,11 @@ def test_an_empty_text_is_no_answer_beside_others_and_no_option_in_lists() -> No
     assert schema["q"].labels == ("Never", "Sometimes", "Often")
     assert schema["q"].missing == (("", "blank"),)
     assert schema["r"].missing == ()
+
+
+def test_an_answer_that_may_be_a_level_is_set_apart_only_to_be_checked() -> None:
+    schema = infer({"q": answers(["Never", "Sometimes", "Usually", "Always", "I did not ask"])})
+    assert codes_of(schema["q"]) == ["I did not ask"]
+    assert schema.confidence["q"] < 0.8
+    schema = infer({"q": answers(["Never", "Sometimes", "Usually", "Always", "Not applicable", "Other"])})
+    assert schema.confidence["q"] >= 0.8

@@ -560,15 +560,12 @@ class Ordered(NamedTuple):
 UNDECIDED = re.compile(r"no (?:opinion|view)|(?:i am |i'm )?(?:not sure|unsure|uncertain)")
 _FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
 _MOST_APART = 12  # most answers among which any one may be set apart
-# How sure: a known scale, answers apart by their words, a negated lowest level.
-KNOWN, BY_WORDS, NEGATIVE = 0.95, 0.9, 0.7
+KNOWN, BY_WORDS, NEGATIVE = 0.95, 0.9, 0.7  # how sure: a known scale, known words apart, a negated level
 
 
 def levels_of(texts: Sequence[str]) -> Ordered | None:
     """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
-    if found := _english_levels(texts):
-        return found
-    for said in _in_english(texts):
+    for said in chain([tuple(texts)], _in_english(texts)):
         if found := _english_levels(said):
             own = dict(zip(said, texts, strict=True))
             levels, apart = (tuple(own[text] for text in each) for each in (found.levels, found.apart))
@@ -625,7 +622,10 @@ def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: 
     if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree", "education") and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
+    known = all(
+        unanswered(text) or any(each.fullmatch(as_phrase(text)) for each in (STRONG, UNDECIDED)) for text in gone
+    )
+    return Ordered(found.name, levels, gone, (BY_WORDS if known else NEGATIVE) if gone else KNOWN)
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
