@@ -11,6 +11,8 @@ import pytest
 import thurbo as tb
 from tests.test_raw_columns import RNG, answers, codes_of, infer, read_text
 from thurbo.errors import SchemaError
+from thurbo.table.guess.one_column import sort_codes
+from thurbo.table.io.codebook import Note
 
 N = 120
 
@@ -331,6 +333,8 @@ def test_names_of_places_stay_names_in_every_language() -> None:
         "Does not describe me at all|Describes me slightly|Describes me very well|Describes me extremely well",
         "None of it|Less than a quarter|About half|Most of it|All of it",
         "Did not go to school|Primary|Lower secondary|Upper secondary|University",
+        "Not at all strongly|Not very strongly|Fairly strongly|Very strongly",
+        "Left|Centre-left|Centre|Centre-right|Right",
         "First choice|Second choice|Third choice",
         "Freshman|Sophomore|Junior|Senior",
         "1st year|2nd year|3rd year|4th year or above",
@@ -407,3 +411,8 @@ def test_an_answer_that_may_be_a_level_is_set_apart_only_to_be_checked() -> None
     assert schema.confidence["q"] < 0.8
     schema = infer({"q": answers(["Never", "Sometimes", "Usually", "Always", "Not applicable", "Other"])})
     assert schema.confidence["q"] >= 0.8
+
+
+def test_a_code_with_an_empty_label_is_an_answer() -> None:
+    found = sort_codes([1, 2, 3], Note(names=((1, "a"), (2, ""), (3, "Refused"))))
+    assert (found.answers, found.missing) == ([1, 2], {3: "Refused"})

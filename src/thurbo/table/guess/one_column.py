@@ -139,7 +139,7 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
     occurring = [whole(code) for code in distinct]
     known = list(dict.fromkeys([*texts, *occurring]))
     missing = {code: texts.get(code, str(code)) for code in known if note.is_missing(code)}
-    kinds = {code: unanswered(text) for code, text in texts.items() if code not in missing}
+    kinds = {code: unanswered(text) if text else None for code, text in texts.items() if code not in missing}
     kept = [code for code, kind in kinds.items() if kind is None] + [code for code in occurring if code not in texts]
     # If the file declares missing codes but not "don't know", although SPSS allows one more, it is an answer.
     knows = note.measure == "nominal" and bool(note.missing) and note.has_room

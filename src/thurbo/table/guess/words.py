@@ -622,9 +622,8 @@ def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: 
     if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree", "education") and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    known = all(
-        unanswered(text) or any(each.fullmatch(as_phrase(text)) for each in (STRONG, UNDECIDED)) for text in gone
-    )
+    sides = [text for text in gone if any(each.fullmatch(as_phrase(text)) for each in (STRONG, UNDECIDED))]
+    known = all(text in sides or unanswered(text) for text in gone)
     return Ordered(found.name, levels, gone, (BY_WORDS if known else NEGATIVE) if gone else KNOWN)
 
 
@@ -750,8 +749,9 @@ def _degrees(words: list[str]) -> list[float] | None:
     trimmed = [_TAIL.sub("", word) for word in words]
     ends = {word.rpartition(" ")[2] for word in words if not NEUTRAL.fullmatch(word)}
     shared = f" {ends.pop()}" if len(ends) == 1 else ""  # "very low effort", "high effort"
-    without = [word.removesuffix(shared) for word in words]
-    for texts in (words, trimmed, [" ".join(THING.sub(" ", word).split()) for word in words], without):
+    without = [word.removesuffix(shared) for word in words]  # "fairly strongly": of what is not a degree itself
+    things = [" ".join(THING.sub(" ", word).split()) for word in words]
+    for texts in (words, trimmed, things, without, [f"{word} so" for word in without]):
         if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)) is not None:
             return found
     return None
