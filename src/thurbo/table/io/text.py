@@ -351,8 +351,11 @@ def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
     return rows
 
 
+_MOSTLY = 0.9  # share of the cells of a workbook in the sheet that is its table
+
+
 def as_delimited(data: bytes, path: str, sheet: str | None = None) -> bytes:
-    """One sheet as comma-separated text: the given one, or the only one that is visible and has cells."""
+    """One sheet as comma-separated text: the given one, or that of the visible ones that has nearly all cells."""
     import python_calamine
 
     try:
@@ -369,10 +372,16 @@ def as_delimited(data: bytes, path: str, sheet: str | None = None) -> bytes:
     tables = {name: rows for name, rows in tables.items() if len(rows) > 1}
     if not tables:
         raise ThurboError(f'cannot read "{path}": it is empty; give a sheet with a row of column names')
+    size = {name: sum(map(len, rows)) for name, rows in tables.items()}
+    largest = max(tables, key=size.__getitem__)
     if len(tables) > 1:
-        raise ThurboError(f'"{path}" has tables in {len(tables)} sheets; give sheet=, one of {", ".join(tables)}')
+        several, names = f'"{path}" has tables in {len(tables)} sheets', ", ".join(tables)
+        if size[largest] < _MOSTLY * sum(size.values()):
+            raise ThurboError(f"{several}; give sheet=, one of {names}, or save that sheet as .csv")
+        words = f'{several}; "{largest}" is read, which has nearly all cells; or give sheet=, one of {names}'
+        warnings.warn(words, SchemaWarning, stacklevel=4)  # where tb.read was called
     text = io.StringIO()
-    csv.writer(text).writerows(next(iter(tables.values())))
+    csv.writer(text).writerows(tables[largest])
     return text.getvalue().encode()
 
 
