@@ -334,6 +334,7 @@ def test_names_of_places_stay_names_in_every_language() -> None:
         "None of it|Less than a quarter|About half|Most of it|All of it",
         "Did not go to school|Primary|Lower secondary|Upper secondary|University",
         "Not at all strongly|Not very strongly|Fairly strongly|Very strongly",
+        "low|mid|high",
         "Left|Centre-left|Centre|Centre-right|Right",
         "First choice|Second choice|Third choice",
         "Freshman|Sophomore|Junior|Senior",
