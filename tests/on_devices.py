@@ -24,7 +24,11 @@ from thurbo import _runtime  # noqa: F401  (before JAX)
 
 N = 351  # divided neither by eight nor by three
 LEVELS = [1, 2, 3, 4, 5]
-SMALL = {"tbm": {"LARGE": 200, "SAMPLE": 120}, "table.io.scan": {"PIECE": 64}, "fit.stream": {"SHARDS": 4, "POOL": 160}}
+SMALL = {
+    "tbm": {"LARGE": 200, "SAMPLE": 120},
+    "table.io.scan": {"PIECE": 64, "MOST_DISTINCT": 4},
+    "fit.stream": {"SHARDS": 4, "POOL": 160},
+}
 MIXED = {"fan": tb.Binary(), "trust": tb.Ordinal(LEVELS), "news": tb.Categorical(), "age": tb.Continuous()}
 USUAL: dict[str, Any] = {"random_state": 0, "verbose": False, "max_epochs": 2}
 

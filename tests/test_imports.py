@@ -69,7 +69,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app.editor": _TABLES,
     "app.demo": _TABLES | {"table.datasets", "fit", "predict", "tbm", "app.report"},  # fit: objectives
     "app.cli": _TABLES
-    | {"table.datasets", "fit", "tbm", "parts", "app.report", "app.explorer", "app.editor", "app.server", "app.demo"},
+    | {
+        "table.datasets",
+        "fit",
+        "tbm",
+        "parts",
+        "parallel",
+        "app.report",
+        "app.explorer",
+        "app.editor",
+        "app.server",
+        "app.demo",
+    },
 }
 FLOORS = ("table", "latent", "app")  # their parts are rows of the table above
 FILES_ALONE = {"thurbo.table", "thurbo.table.io", "thurbo.table.io.files"}  # bytes on a disk, no tables

@@ -263,28 +263,40 @@ def together() -> Iterator[None]:
 
 
 @contextmanager
-def shared_files(path: str | os.PathLike[str] | None) -> Iterator[str | os.PathLike[str] | None]:
-    """The path of a checkpoint: processes other than the first have copies, which they do not keep.
+def fitting(checkpoint: str | os.PathLike[str] | None) -> Iterator[str | os.PathLike[str] | None]:
+    """The path of the checkpoint of a fit; a process that fails in it ends without waiting for the others.
 
-    All resume from the files of the first one, those whose names begin with the path.
+    All processes resume from the files of the first one: the others have copies, which they do not keep.
     """
-    if path is None or not is_distributed():
-        yield path
+    if not is_distributed():
+        yield checkpoint
         return
-    own = [each for each in sorted(Path(path).parent.glob(f"{Path(path).name}*")) if each.is_file()] * is_first()
-    names = told([each.name for each in own])[0]
-    contents = [exchanged(own[place].read_bytes() if is_first() else b"")[0] for place in range(len(names))]
-    if is_first():
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="thurbo-checkpoint-") as folder:
-        for name, content in zip(names, contents, strict=True):
-            (Path(folder) / name).write_bytes(content)
-        yield Path(folder) / Path(path).name
+    try:
+        with tempfile.TemporaryDirectory(prefix="thurbo-checkpoint-") as folder:
+            yield checkpoint if checkpoint is None else _shared(Path(checkpoint), Path(folder))
+    except BaseException:
+        atexit.register(_leave)
+        raise
+
+
+def _shared(path: Path, folder: Path) -> Path:
+    """The path of a checkpoint in the first process, and that of a copy in a folder in the others."""
+    every = sorted(path.parent.iterdir()) if is_first() and path.parent.is_dir() else []
+    own = [each for each in every if each.name == path.name or _is_of_member(each, path)]
+    for place, name in enumerate(told([each.name for each in own])[0]):
+        content = exchanged(own[place].read_bytes() if is_first() else b"")[0]
+        if not is_first():
+            (folder / name).write_bytes(content)
+    return path if is_first() else folder / path.name
+
+
+def _is_of_member(file: Path, path: Path) -> bool:
+    stem, _, number = file.name.rpartition(".")
+    return stem == path.name and number.isdigit()
 
 
 def _lost(error: Exception) -> ThurboError:
-    """What to raise when others are gone; the process then ends without waiting for them."""
+    """What to raise when others are gone."""
     atexit.register(_leave)
     reason = " ".join(str(error).split())[:200].rstrip(".")
     problem = "another process of this fit has ended, or cannot be reached"
@@ -293,6 +305,7 @@ def _lost(error: Exception) -> ThurboError:
 
 
 def _leave() -> None:
+    """End this process; JAX would wait for the others, and they for this one."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(2)

@@ -344,7 +344,7 @@ class TBM(ItemQueries, BaseEstimator):
         n_members = population.count(chosen, schema, *counts)
         self._training, plan, learned_from = None, None, np.zeros(0, np.int64)
         with (
-            parallel.shared_files(chosen.checkpoint) as checkpoint,
+            parallel.fitting(chosen.checkpoint) as checkpoint,
             course.progress(max_epochs, parallel.is_first() and self.verbose) as on_epoch,
         ):
             chosen = replace(chosen, checkpoint=checkpoint)

@@ -337,6 +337,8 @@ def fit(
             if problem:
                 break
     except KeyboardInterrupt:
+        if parallel.is_distributed():  # others do not stop here
+            raise
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
         unfinished = whole
     kept = run.best if held_out is not None else run.state
