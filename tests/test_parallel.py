@@ -53,7 +53,7 @@ def test_eight_devices_give_the_parameters_of_one() -> None:
 
 @pytest.mark.slow
 def test_chains_lists_and_members_on_several_devices_too() -> None:
-    found = differences("mixed:3", "chains:8", "lists:8", "members:8", "large:3", "large members:8")
+    found = differences("mixed:3", "chains:8", "lists:8", "members:8", "uneven:3", "uneven:8", "large members:8")
     assert max(found.values()) < ROUNDING, found
 
 

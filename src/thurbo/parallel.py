@@ -205,6 +205,24 @@ def _constrained(tree: T, spec: PartitionSpec) -> T:
     return jax.lax.with_sharding_constraint(tree, spec)
 
 
+def n_parts(n_rows: int, multiple: int) -> int:
+    """Inside a program: into how many parts it divides rows; 1 unless each has a multiple of some number of rows."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return 1 if mesh.empty or n_rows % (multiple * mesh.size) else mesh.size
+
+
+def in_parts(function: Callable[..., T], same: Any, axes: Any, *rowwise: Any) -> T:
+    """Inside a program: `function(same, *rowwise)` of the rows of each device, whose results are put together by row.
+
+    `axes` says which leaves of the trees `rowwise` have rows, in the form that `jax.vmap` takes.
+    """
+    specs = jax.tree.map(
+        lambda axis: PartitionSpec() if axis is None else PartitionSpec(ROW), axes, is_leaf=lambda axis: axis is None
+    )
+    by = jax.shard_map(function, in_specs=(PartitionSpec(), *specs), out_specs=PartitionSpec(ROW), check_vma=False)
+    return by(same, *rowwise)
+
+
 def exchanged(own: bytes) -> list[bytes]:
     """What every process gives, in the order of the processes."""
     if not is_distributed():

@@ -187,7 +187,8 @@ def update(
     `rows` are the chains of the batch's rows, those that pad it included: a chain fits only the evidence of its row.
     """
     evidence = evidence.map_rows(parallel.by_row, evidence.sites_shared)
-    weight, chains, own = parallel.by_row((weight, state.chains, state.rows if rows is None else rows))
+    weight, own = parallel.by_row((weight, state.rows if rows is None else rows))
+    chains = parallel.by_row(state.chains) if plan.uses_chains else state.chains
     grad, seen = jax.grad(_loss, has_aux=True)(
         state.learnable, state.centre, layout, evidence, weight, chains, own, key, plan
     )
