@@ -117,7 +117,7 @@ class Devices:
                 found = self._back(program(*arguments))
             return jax.block_until_ready(found) if self.is_distributed else found
         except jax.errors.JaxRuntimeError as error:
-            if not self.is_distributed:
+            if not self.is_distributed or "RESOURCE_EXHAUSTED" in str(error):  # out of memory, here
                 raise
             raise _lost(error) from error
 
