@@ -134,11 +134,13 @@ def process(folder: Path, port: int, number: int, of: int, end: int = 0) -> None
         yield on_epoch
 
     course.progress = progress
-    settings = {"checkpoint": folder / "state"} if end or (folder / "with-checkpoint").exists() else {}
+    settings: dict[str, Any] = {}
+    if end or (folder / "with-checkpoint").exists():
+        settings = {"checkpoint": folder / "state", "batch_size": 20}  # several pools of rows
     try:
         learning = tb.Prediction(experts="none")
         rows = tb.scan(folder / "rows.parquet")
-        model = tb.TBM(MIXED, members=2, learning=learning, batch_size=20, **USUAL, **settings).fit(rows)
+        model = tb.TBM(MIXED, members=2, learning=learning, **USUAL, **settings).fit(rows)
     except tb.ThurboError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

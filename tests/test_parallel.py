@@ -101,8 +101,10 @@ def test_two_processes_give_the_parameters_of_one(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_fit_that_lost_a_process_resumes_with_one(folder: Path) -> None:
-    wanted = in_one_process(folder)
     (folder / "with-checkpoint").touch()
+    wanted = in_one_process(folder)
+    for path in folder.glob("state*"):
+        path.unlink()
     (status, _, said), (killed, *_) = processes(folder, 2, end=3)
     assert killed < 0
     assert status == 2
