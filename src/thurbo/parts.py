@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from thurbo import __version__, _runtime
+from thurbo import __version__
 from thurbo.errors import SchemaError, ThurboError
 from thurbo.fit import course
 from thurbo.table.io.files import destination, replacing
@@ -105,7 +105,6 @@ class RowQuery:
     ) -> None:
         if source.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
-        _runtime.prepare()
         self._model, self._source, self._about, self._named = model, source, about, named
         self._ask, self._has_means = ask, has_means
 

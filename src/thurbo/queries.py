@@ -83,8 +83,6 @@ class Queries(TransformerMixin):
     def _table(self, X: Any) -> Table:
         """A table that the model can read; the columns of an array are those of the fit, in order."""
         check_is_fitted(self, "model_")
-        if isinstance(X, Table):  # a part of one that came from here
-            return X
         _runtime.prepare()
         table = as_table(X)
         if table.kind == "numpy":
