@@ -234,4 +234,7 @@ def test_purchases_without_scores_need_no_ratings():
     assert (model.rank(table, top=1, by="choice")["probability"] > 0.2).all()
     popular = {"film": [{**own, "hit": 1} for own in table["film"]]}
     model = tb.TBM(schema, max_epochs=0, random_state=0).fit(popular)  # before training: how many rows have an item
-    assert model.rank({"film": [{}]}, top=1, by="choice")["item"].tolist() == ["hit"]
+    found = model.rank({"film": [{}]}, top=N_ITEMS + 1, by="choice")
+    assert found["item"][0] == "hit"
+    number = dict(zip(model.schema_["film"].labels, model.n_ratings_["film"], strict=True))
+    np.testing.assert_allclose(found["probability"], [(number[item] + 0.5) / 62 for item in found["item"]], rtol=1e-5)

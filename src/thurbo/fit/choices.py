@@ -184,7 +184,7 @@ def train(lists: Lists, seed: int, epochs: int, until: float | None, on_epoch: T
     """The parameters with the best prediction of held-out lists; after at most so many epochs, or until a time."""
     rng = np.random.default_rng(seed)
     coordinates = _start(lists, rng)
-    best = copied(coordinates)
+    best = copied(coordinates._replace(weights=jnp.zeros_like(coordinates.weights)))  # before training: popularity
     state, n_rows = _RULE.init(coordinates), len(lists.weight)
     order = rng.permutation(n_rows)
     n_held = min(int(HELD_OUT * n_rows), MOST_HELD_OUT)
