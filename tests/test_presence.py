@@ -109,7 +109,7 @@ def made(n_rows: int, seed: int) -> Lists:
 @pytest.mark.parametrize("most", [choices.MOST_ITEMS, 4])
 def test_training_finds_which_items_go_together(most: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(choices, "MOST_ITEMS", most)  # of which the others are sampled
-    found = choices.train(made(600, 0), 0, 60, None, lambda record: None)
+    found, _ = choices.train(made(600, 0), 0, 60, None, lambda record: None)
     new, half = made(200, 1), N_ITEMS // N_GROUPS  # lists that were not in the training table
     batch = new.batch(np.arange(200), np.random.default_rng(2), 200)
     items = np.arange(N_ITEMS) if batch.items is None else np.asarray(batch.items)
@@ -126,11 +126,11 @@ def test_training_finds_which_items_go_together(most: int, monkeypatch: pytest.M
 
 def test_training_is_repeatable_and_ends_in_time():
     lists = made(60, 0)
-    one, two = (choices.train(lists, 3, 2, None, lambda record: None) for _ in range(2))
+    one, two = (choices.train(lists, 3, 2, None, lambda record: None)[0] for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
     records: list[dict[str, Any]] = []
-    choices.train(lists, 3, 9, time.perf_counter(), records.append)
+    assert not choices.train(lists, 3, 9, time.perf_counter(), records.append)[1]
     assert [record["done"] for record in records] == [0]
 
     def interrupt(record: dict[str, Any]) -> None:
@@ -138,7 +138,8 @@ def test_training_is_repeatable_and_ends_in_time():
             raise KeyboardInterrupt
 
     with pytest.warns(tb.errors.ConvergenceWarning, match="interrupted"):
-        kept = choices.train(lists, 3, 9, None, interrupt)
+        kept, goes_on = choices.train(lists, 3, 9, None, interrupt)
+    assert not goes_on
     np.testing.assert_array_equal(kept.weights, one.weights)
 
 
@@ -180,10 +181,10 @@ def test_rank_by_choice_gives_probabilities_of_new_items(models: tuple[tb.TBM, t
         chance = found["probability"][mine]
         assert (np.diff(chance, prepend=1, append=0) < 0).all()
         numbers = [int(item[1:]) for item in found["item"][mine]]
-        expected = model.model_.presence["film"]
+        members = model.model_.presence["film"]
         sites = {label: place for place, label in enumerate(model.schema_["film"].labels)}
-        total, number = shown_of(expected, [sites[item] for item in own])
-        every = np.asarray(presence.listed_chances(expected, total, number))[0]
+        places = [sites[item] for item in own]
+        every = np.mean([presence.listed_chances(each, *shown_of(each, places))[0] for each in members], axis=0)
         np.testing.assert_allclose(chance, every[[sites[f"f{number}"] for number in numbers]], rtol=1e-5)
     whole = model.rank(table, top=N_ITEMS, by="choice", exclude_seen=False)
     seen = [item in table["film"][row] for row, item in zip(whole["row"], whole["item"], strict=True)]
@@ -208,7 +209,7 @@ def test_it_is_saved_cloned_and_pickled(models: tuple[tb.TBM, tb.TBM], tmp_path:
     assert clone(model).schema["film"].presence == "model"
     model.schema_.to_toml(tmp_path / "s.toml")
     assert tb.Schema.from_toml(tmp_path / "s.toml")["film"].has_presence
-    assert np.asarray(model.model_.presence["film"].scale).shape == ()
+    assert np.asarray(model.model_.presence["film"][0].scale).shape == ()
 
 
 def test_errors_say_what_to_do(models: tuple[tb.TBM, tb.TBM]):

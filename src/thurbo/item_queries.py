@@ -81,9 +81,9 @@ class ItemQueries(Queries):
         rows = self._read(X)
         name = ranking.column(self.schema_, column)
         if by == "choice":
-            presence = ranking.presence_of(self.model_, name, items)
+            members = ranking.presence_of(self.model_, name, items)
             items = ranking.wanted(self.schema_, name, rows, items)
-            chance = ranking.of_choices(presence, rows.blocks[name])
+            chance = ranking.of_choices(members, rows.blocks[name])
             return ranking.rank(self.schema_, name, rows, chance, top, items, exclude_seen, self.frame_kind_, by)
         if isinstance(items, Mapping) and items and all(isinstance(own, Mapping) for own in items.values()):
             return self._rank_profiles(rows, name, items, top)  # by attributes: {item: {attribute: value}}

@@ -50,9 +50,9 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     description["least_answers"] = fitted.least_answers
     description["order_shapes"] = {name: list(shape) for name, shape in fitted.order_shapes.items()}
     if fitted.presence:
-        description["presence"] = list(fitted.presence)
-        for number, presence in enumerate(fitted.presence.values()):
-            arrays |= {f"{PRESENCE}{number}.{part}": np.asarray(array) for part, array in presence._asdict().items()}
+        description["presence"] = {name: len(own) for name, own in fitted.presence.items()}
+        for number, own in enumerate(each for members in fitted.presence.values() for each in members):
+            arrays |= {f"{PRESENCE}{number}.{part}": np.asarray(array) for part, array in own._asdict().items()}
     if not fitted.is_single:
         description["pairs"] = [list(pair) for pair in fitted.pairs]
         learned = fitted.correction
@@ -119,7 +119,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     if chosen["learning"] is not None:
         chosen["learning"] = _restored(chosen["learning"], _LEARNING)
     model = cls(schema, **chosen)
-    presence = _presence(description.get("presence", []), arrays, schema)
+    presence = _presence(description.get("presence", {}), arrays, schema)
     own = {name: array for name, array in arrays.items() if "." not in name}
     params = _params(own, schema)
     least_answers = description.get("least_answers", LEAST_ANSWERS)
@@ -228,19 +228,19 @@ def _members(
 PRESENCE = "presence"
 
 
-def _presence(names: list[str], arrays: dict[str, np.ndarray], schema: Schema) -> dict[str, Presence]:
+def _presence(counts: dict[str, int], arrays: dict[str, np.ndarray], schema: Schema) -> dict[str, tuple[Presence, ...]]:
     """Which items rows have, whose arrays are taken out of `arrays`; older files have none."""
-    if tuple(names) != schema.with_presence:
-        raise ValueError(f"it knows which items rows have of {names}, and its schema of {schema.with_presence}")
-    found = {}
-    for number, name in enumerate(names):
+    if set(counts) != set(schema.with_presence):
+        raise ValueError(f"it knows which items rows have of {list(counts)}, its schema of {schema.with_presence}")
+    found: dict[str, tuple[Presence, ...]] = {}
+    for number, name in enumerate(name for name, count in counts.items() for _ in range(count)):
         own = [arrays.pop(f"{PRESENCE}{number}.{part}") for part in Presence._fields]
         own[3:] = (each.reshape(()) for each in own[3:])  # files do not keep scalar shapes
         sites, hidden = (len(schema[name].labels),), own[1].shape[1:]
         fits = [each.shape for each in own] == [sites, sites + hidden, hidden, (), ()]
         if not fits or not all(each.dtype.kind == "f" and np.isfinite(each).all() for each in own):
             raise ValueError(f"its arrays about the items of {name!r} do not fit its schema")
-        found[name] = Presence(*map(jnp.asarray, own))
+        found[name] = (*found.get(name, ()), Presence(*map(jnp.asarray, own)))
     return found
 
 

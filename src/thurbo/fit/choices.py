@@ -39,6 +39,7 @@ LEAST_BATCH, FEWEST_BATCHES = 16, 12  # smaller batches of few rows
 START, SCALE = 0.05, 4.0  # standard deviation of weights, and scale of what is shown, at the beginning
 EPOCHS, PATIENCE = 200, 5  # most epochs, and those without a better prediction of held-out lists before training ends
 HELD_OUT, MOST_HELD_OUT = 0.05, 2000  # share and number of lists that are held out to see it
+N_MEMBERS = 3  # whose probabilities are averaged
 SHARE_OF_TIME = 0.25  # of `max_time`
 HIDDEN, SHOWN = 1, 2  # codes of an item of a list
 
@@ -180,8 +181,11 @@ def copied(coordinates: Coordinates) -> Presence:
     return jax.tree.map(jnp.copy, coordinates.parameters())
 
 
-def train(lists: Lists, seed: int, epochs: int, until: float | None, on_epoch: Told, name: str = "") -> Presence:
-    """The parameters with the best prediction of held-out lists; after at most so many epochs, or until a time."""
+def train(
+    lists: Lists, seed: int, epochs: int, until: float | None, on_epoch: Told, name: str = ""
+) -> tuple[Presence, bool]:
+    """The parameters with the best prediction of held-out lists, after at most so many epochs, or until a time; and
+    whether there is time for more."""
     rng = np.random.default_rng(seed)
     coordinates = _start(lists, rng)
     best = copied(coordinates._replace(weights=jnp.zeros_like(coordinates.weights)))  # before training: popularity
@@ -193,19 +197,22 @@ def train(lists: Lists, seed: int, epochs: int, until: float | None, on_epoch: T
     score, last = -np.inf, 0
     try:
         for number in range(epochs if n_rows else 0):
-            on_epoch({"stage": "choices", "done": number, "of": epochs, "figure": f"which items {name} has"})
+            on_epoch({"stage": "choices", "done": number, "of": epochs, "figure": f"which items {name}"})
             for batch in lists.batches(rng.permutation(rows), rng, size):
                 coordinates, state = _step(coordinates, state, batch)
             fixed = np.random.default_rng(seed)  # the same items are hidden each time
             now = sum(float(_score(coordinates, batch)) for batch in lists.batches(held, fixed)) if n_held else number
             if now > score:
                 best, score, last = copied(coordinates), now, number
-            if number - last >= PATIENCE or (until is not None and time.perf_counter() >= until):
+            if until is not None and time.perf_counter() >= until:
+                return best, False
+            if number - last >= PATIENCE:
                 break
     except KeyboardInterrupt:
-        problem = f'column "{name}": training of which items rows list was interrupted'
+        problem = f"training of which items {name} was interrupted"
         warnings.warn(f"{problem}; the best parameters so far are used", ConvergenceWarning, stacklevel=2)
-    return best
+        return best, False
+    return best, True
 
 
 def settings_beside(chosen: FitSettings, data: Data) -> FitSettings:
@@ -220,9 +227,10 @@ def settings_beside(chosen: FitSettings, data: Data) -> FitSettings:
 
 def fit(
     chosen: FitSettings, data: Data, seed: int, until: float | None, is_complete: bool, on_epoch: Told
-) -> dict[str, Presence]:
-    """The parameters of all columns that model which items they have; without training if the fit is not complete."""
+) -> dict[str, tuple[Presence, ...]]:
+    """The members of all columns that model which items they have; one without training if the fit is not complete."""
     epochs = EPOCHS if chosen.max_epochs == "auto" else min(EPOCHS, int(chosen.max_epochs))
+    epochs = epochs if is_complete else 0
     found = {}
     for name in data.schema.with_presence:
         own = given_items(data.blocks[name])
@@ -230,5 +238,10 @@ def fit(
         rows = np.flatnonzero(length)
         start = np.concatenate([[0], np.cumsum(length[rows])])
         lists = Lists(start, own.item, data.relative_weight[rows], len(data.schema[name].labels))
-        found[name] = train(lists, seed, epochs if is_complete else 0, until, on_epoch, name)
+        members, goes_on = list[Presence](), True
+        while goes_on and len(members) < (N_MEMBERS if epochs else 1):
+            what = f"{name} has, {len(members) + 1} of {N_MEMBERS}"
+            one, goes_on = train(lists, seed + len(members), epochs, until, on_epoch, what)
+            members.append(one)
+        found[name] = tuple(members)
     return found

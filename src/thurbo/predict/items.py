@@ -147,8 +147,8 @@ def of_column(params: Params, schema: Schema, name: str, found: Features, query:
     return ask
 
 
-def presence_of(model: Model, name: str, items: Any) -> Presence:
-    """The parameters of which items rows have; raises an error if the model has none, or for new items."""
+def presence_of(model: Model, name: str, items: Any) -> tuple[Presence, ...]:
+    """The members of which items rows have; raises an error if the model has none, or for new items."""
     if name not in model.presence:
         remedy = 'fit it with tb.Ratings(presence="model"), or use by="rating"'
         raise SchemaError(
@@ -162,16 +162,17 @@ def presence_of(model: Model, name: str, items: Any) -> Presence:
     return model.presence[name]
 
 
-def of_choices(presence: Presence, block: Block) -> Ask:
-    """The probability that a row has each item, given the items that it has; 1 for these."""
+def of_choices(members: Sequence[Presence], block: Block) -> Ask:
+    """The mean over members of the probability that a row has each item, given the items that it has; 1 for these."""
     own = given_items(block)
     listed = sparse.csr_matrix(
         (np.ones(len(own.item), np.float32), own.item, own.start), (block.n_rows, len(block.sites))
     )
-    total, number = listed @ np.asarray(presence.weights), np.diff(own.start).astype(np.float32)
+    totals, number = [listed @ np.asarray(each.weights) for each in members], np.diff(own.start).astype(np.float32)
 
     def ask(rows: np.ndarray) -> np.ndarray:
-        found = np.array(listed_chances(presence, total[rows], number[rows]))
+        every = zip(members, totals, strict=True)
+        found = np.mean([listed_chances(each, total[rows], number[rows]) for each, total in every], axis=0)
         row, item = listed[rows].nonzero()
         found[row, item] = 1.0
         return found

@@ -187,7 +187,7 @@ class Model:
     least_answers  of a row whose empty cells are evidence (`gaps="auto"`)
     order_shapes   of the orders in the training table, which decide what is compiled
     pairs          of questions, with their dependence in the training table
-    presence       of each column that models which items a row has
+    presence       members of each column that models which items a row has; their probabilities are averaged
     """
 
     schema: Schema
@@ -199,7 +199,7 @@ class Model:
     least_answers: int = LEAST_ANSWERS
     order_shapes: Mapping[str, tuple[int, int, str]] = field(default_factory=lambda: MappingProxyType({}))
     pairs: tuple[Pair, ...] = ()
-    presence: Mapping[str, Presence] = field(default_factory=lambda: MappingProxyType({}))
+    presence: Mapping[str, tuple[Presence, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @cached_property
     def sharpness(self) -> float:
