@@ -10,8 +10,12 @@ import importlib.util
 import mmap
 import os
 import shutil
+import threading
+import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / ".pytest_cache" / "programs"
@@ -45,6 +49,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers, and the processes that t
         if PROGRAMS.is_dir() and sum(file.stat().st_size for file in PROGRAMS.iterdir()) > 2**30:
             shutil.rmtree(PROGRAMS)  # programs of sources long changed
 
+
+def _of_main_thread(**options: Any) -> Any:
+    """`catch_warnings` in the main thread; elsewhere nothing is caught."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return warnings.catch_warnings(**options) if is_main else nullcontext([])
+
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
@@ -64,6 +75,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # The JAX side carries shapes in its annotations; here they are promises that are kept, or a test fails.
 CHECKED = ["latent", "fit", "predict"]
+# `catch_warnings` of several threads at once leaves filters of one of them, by which later warnings are lost. beartype
+# enters it whenever it decorates a function, also inside functions that members call in threads.
+for _part in ("_wrapargs", "_wrapreturn"):
+    _module = importlib.import_module(f"beartype._decor._nontype._wrap.{_part}")
+    if hasattr(_module, "catch_warnings"):
+        _module.catch_warnings = _of_main_thread  # type: ignore[attr-defined]
 install_import_hook([f"thurbo.{name}" for name in CHECKED], "beartype.beartype")
 
 # Files whose precision could depend on the compiler: `make test-slow` runs them at full optimisation as well.

@@ -164,6 +164,16 @@ def test_members_and_trees_as_one_distribution() -> None:
     np.testing.assert_allclose(expert.join(np.exp(base)[None], np.exp(base)[None], np.ones(1)), np.exp(base)[None])
 
 
+def test_trees_that_stop_at_once_leave_their_tables() -> None:
+    table = Conditional("x", np.asarray([0.5]), np.asarray([[0.8, 0.2], [0.3, 0.7]]))
+    none = np.zeros((0, 3), np.int64), np.zeros((0, 4, 2), np.float32)
+    trees = Trees((), *none, np.log([0.5, 0.5]), (table,), np.ones(1))
+    chance, known = trees.predict(found_in({"x": np.asarray([0.0, 1.0, np.nan])}), np.arange(3))
+    np.testing.assert_allclose(chance, [[0.8, 0.2], [0.3, 0.7], [0.5, 0.5]])
+    np.testing.assert_array_equal(known, [1.0, 1.0, 0.0])
+    assert trees.predict(found_in({"x": np.zeros(0)}), np.arange(0))[0].shape == (0, 2)
+
+
 @cache
 def frame() -> pd.DataFrame:
     """Three answers with a common cause, and one that is yes for ages in the middle: no hidden unit is like that."""

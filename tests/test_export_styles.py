@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import thurbo as tb
-from tests.test_raw_columns import answers, codes_of, infer, read_text
+from tests.test_raw_columns import RNG, answers, codes_of, infer, read_text
 from thurbo.errors import SchemaError
+from thurbo.table.guess.one_column import sort_codes
+from thurbo.table.io.codebook import Note
 
 N = 120
 
@@ -200,3 +202,218 @@ def test_the_texts_of_questions_can_be_written_later() -> None:
     assert tb.Schema.from_dict(schema.to_dict()).titles == schema.titles
     with pytest.raises(SchemaError, match="q8"):
         schema.with_titles({"q8": "?"})
+
+
+# ---- titles above the names
+
+
+TITLES = ["Staff survey 2023,,,,", "Exported by HR,,,,", ",,,,"]
+
+
+@pytest.mark.parametrize("above", [TITLES[:1], TITLES, ["Staff survey 2023", "", "12.05.2023"]])
+def test_titles_above_the_names_are_passed_over_and_stay_in_the_file(tmp_path: Path, above: list[str]) -> None:
+    rows = [f"{row},{['HR', 'IT'][row % 2]},{20 + row % 9},{['bad', 'ok', 'good'][row % 3]}," for row in range(60)]
+    text = "\n".join([*above, "Nr.,Dept,Age,Canteen,Remarks", *rows]) + "\n"
+    frame, schema = read_text(text, tmp_path)
+    assert (len(frame), [str(name) for name in frame.columns]) == (60, ["Nr.", "Dept", "Age", "Canteen", "Remarks"])
+    assert schema["Canteen"].labels == ("bad", "ok", "good")
+    frame["p"] = 0.5
+    tb.write(frame, tmp_path / "filled.csv", like=tmp_path / "table.csv")
+    lines = (tmp_path / "filled.csv").read_text().splitlines()
+    assert lines[-61].split(",")[0::5] == ["Nr.", "p"]
+    assert lines[0].startswith("Staff survey 2023")
+
+
+def test_a_question_above_its_options_is_no_title(tmp_path: Path) -> None:
+    ticked, words = boxes(["mail", "phone", "post"], 1), ["Mail", "Phone", "Post"]
+    lines = [",".join(word if tick else "" for word, tick in zip(words, own, strict=True)) for own in ticked]
+    lines = [f"{row % 2},{line}" for row, line in enumerate(lines)]
+    _, schema = read_text("\n".join(["How do you write?,,,", "Often,Mail,Phone,Post", *lines]), tmp_path)
+    assert any(column.kind == "multiselect" for column in schema.values())
+
+
+# ---- answers in other languages
+
+IN_OTHER_WORDS = [
+    ("Trifft gar nicht zu|Trifft eher nicht zu|Teils/teils|Trifft eher zu|Trifft voll und ganz zu", "weiß nicht"),
+    ("Stimme überhaupt nicht zu|Stimme nicht zu|Neutral|Stimme zu|Stimme voll und ganz zu", "keine Angabe"),
+    ("nie|selten|manchmal|häufig|sehr häufig", ""),
+    ("Nie|Seltener|Mehrmals im Jahr|Mehrmals im Monat|Mehrmals pro Woche|Täglich", ""),
+    ("unter 1.000 €|1.000 € bis unter 2.000 €|2.000 € bis unter 3.000 €|3.000 € und mehr", "Keine Angabe"),
+    ("Pas du tout d’accord|Plutôt pas d’accord|Plutôt d’accord|Tout à fait d’accord", "Ne sait pas"),
+    ("Jamais|Moins d'une fois par mois|Une à trois fois par mois|Une fois par semaine|Tous les jours", ""),
+    ("Certainement pas|Probablement pas|Peut-être|Probablement|Certainement", "Ne souhaite pas répondre"),
+    ("Très mauvaise|Mauvaise|Moyenne|Bonne|Très bonne", "NSP"),
+    ("Moins de 1 500 €|1 500 à 2 499 €|2 500 à 3 999 €|4 000 € et plus", "NSP"),
+    ("Totalmente en desacuerdo|En desacuerdo|Ni de acuerdo ni en desacuerdo|De acuerdo", "No sabe / No contesta"),
+    ("Nunca|Casi nunca|A veces|Casi siempre|Siempre", "NS/NC"),
+    ("Nada satisfecho|Poco satisfecho|Algo satisfecho|Bastante satisfecho|Muy satisfecho", "Prefiero no contestar"),
+    ("Per niente d'accordo|Poco d'accordo|Abbastanza d'accordo|Molto d'accordo", "Non so"),
+    ("Discordo totalmente|Discordo|Não concordo nem discordo|Concordo|Concordo totalmente", "Não sei"),
+    ("Helemaal mee oneens|Mee oneens|Neutraal|Mee eens|Helemaal mee eens", "Weet niet"),
+    ("Meget utilfreds|Utilfreds|Hverken eller|Tilfreds|Meget tilfreds", "Ved ikke"),
+    ("Aldrig|Sällan|Ibland|Ofta|Alltid", "Vet ej"),
+    ("Aldrig|Någon gång per år|Någon gång per månad|Varje vecka|Varje dag", ""),
+    ("Nunca|Rara vez|Algunas veces|Frecuentemente|Siempre", ""),
+    ("Ninguna confianza|Poca confianza|Algo de confianza|Mucha confianza", "Ns/Nc"),
+    ("Pas d'accord du tout|Plutôt pas d'accord|Ni l'un ni l'autre|Plutôt d'accord|Tout à fait d'accord", ""),
+    ("Très négatif|Plutôt négatif|Neutre|Plutôt positif|Très positif", "Sans opinion"),
+    ("Zeer ontevreden|Ontevreden|Niet tevreden, niet ontevreden|Tevreden|Zeer tevreden", "Niet van toepassing"),
+]
+
+
+@pytest.mark.parametrize(("scale", "aside"), IN_OTHER_WORDS)
+def test_scales_in_other_languages(scale: str, aside: str) -> None:
+    levels = scale.split("|")
+    column = infer({"q": answers(levels, extra=[aside] * 9 if aside else [])})["q"]
+    assert column.labels == tuple(levels)
+    assert codes_of(column) == [aside] * bool(aside)
+
+
+def test_yes_and_no_and_boxes_in_other_languages() -> None:
+    table = {"kinder": answers(["Ja", "Nein"]), "fume": answers(["Oui", "Non"]), "hijos": answers(["Sí", "No"])}
+    schema = infer(table).fit(table)
+    assert [schema[name].labels for name in table] == [("Nein", "Ja"), ("Non", "Oui"), ("No", "Sí")]
+    words = ["Zeitung", "Radio", "Internet"]
+    marks = np.where(boxes(words).T, "Ja", "Nein")
+    ticked = {f"Welche Medien? [{word}]": own for word, own in zip(words, marks, strict=True)}
+    beside = {"Welche Medien? [Sonstiges]": [None] * (N - 3) + ["Tafel", "Plakat", "App"]}
+    schema = infer({**ticked, **beside})
+    assert schema["Welche Medien?"].labels == tuple(words)
+    assert schema["Welche Medien? [Sonstiges]"].kind == "ignore"
+
+
+def test_options_in_round_brackets_or_after_a_question_mark_are_one_question() -> None:
+    words = ["Mail", "Phone", "None of the above"]
+    marks = np.where(boxes(words).T, "Yes", "No")
+    ticked = {f"How did you write? ({word})": own for word, own in zip(words, marks, strict=True)}
+    assert infer(ticked)["How did you write?"].labels == tuple(words)
+    ticked = {
+        f"Q1_{at}. Which did you see? {word}": own for at, (word, own) in enumerate(zip(words, marks, strict=True))
+    }
+    assert infer(ticked)["Which did you see?"].labels == tuple(words)
+    ages = {f"age ({unit})": RNG.integers(1, 90, N) for unit in ("years", "dog years")}
+    assert [column.kind for column in infer(ages).values()] == ["continuous", "continuous"]
+
+
+def test_names_of_places_stay_names_in_every_language() -> None:
+    for names in (["NC", "NS", "SC", "VA"], ["Nice", "Bonn", "Paris", "Pau"], ["Regular", "Premium", "Gold"]):
+        column = infer({"q": answers(names)})["q"]
+        assert (column.kind, set(column.labels), codes_of(column)) == ("categorical", set(names), [])
+
+
+# ---- more wordings
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        "Much too slow|Slightly too slow|About right|Slightly too fast|Much too fast",
+        "Far too small|Too small|About right|Too large|Far too large",
+        "Very low effort|Low effort|Neutral|High effort|Very high effort",
+        "Very slow (1)|Slow (2)|OK (3)|Fast (4)|Very fast (5)",
+        "Never heard of it|Heard of it, but never used it|Used it once or twice|Use it regularly",
+        "Not at all confident|Slightly confident|Moderately confident|Quite confident|Extremely confident",
+        "Far below expectations|Below expectations|Met expectations|Above expectations|Far above expectations",
+        "Much worse than expected|Worse than expected|As expected|Better than expected|Much better than expected",
+        "Hated it|Didn't like it|It was OK|Liked it|Loved it",
+        "Mild|Medium|Hot|Extra hot",
+        "Does not meet expectations|Partially meets expectations|Meets expectations|Exceeds expectations",
+        "I have no problems in walking about|I have slight problems in walking about|I am unable to walk about",
+        "Very cheap|Cheap|Fair|Expensive|Very expensive",
+        "More than 3 months ago|1-3 months ago|8-30 days ago|Within the last 7 days",
+        "Never|More than 5 years ago|1-5 years ago|Within the last year",
+        "Never|Longer ago|Within the last 3 months|Within the last month|Within the last week",
+        "Never|5 or more years ago|Within the past 5 years|Within the past 2 years (or so)|In the past year",
+        "Longer ago|Last week|Yesterday|Today",
+        "😡 Very dissatisfied|🙁 Dissatisfied|😐 Neutral|🙂 Satisfied|😀 Very satisfied",
+        "1/5|2/5|3/5|4/5|5/5",
+        "Never|Once or twice|2 or 3 times a month|About once a week|Several times a week",
+        "Not nearly sweet enough|Not quite sweet enough|Just about right|A little too sweet|Much too sweet",
+        "Does not describe me at all|Describes me slightly|Describes me very well|Describes me extremely well",
+        "None of it|Less than a quarter|About half|Most of it|All of it",
+        "Did not go to school|Primary|Lower secondary|Upper secondary|University",
+        "Not at all strongly|Not very strongly|Fairly strongly|Very strongly",
+        "low|mid|high",
+        "Left|Centre-left|Centre|Centre-right|Right",
+        "First choice|Second choice|Third choice",
+        "Freshman|Sophomore|Junior|Senior",
+        "1st year|2nd year|3rd year|4th year or above",
+        "★|★★|★★★|★★★★|★★★★★",
+        "⭐️|⭐️⭐️|⭐️⭐️⭐️",
+    ],
+)
+def test_more_scales_in_words_and_signs(scale: str) -> None:
+    assert infer({"q": answers(scale.split("|"))})["q"].labels == tuple(scale.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("false", "true"),
+    [
+        ("No children", "Has children"),
+        ("Not employed", "Employed"),
+        ("Non-white", "White"),
+        ("Disagree", "Agree"),
+        ("Never", "Sometimes"),
+        ("Low", "High"),
+    ],
+)
+def test_of_two_answers_the_negated_or_the_lower_one_is_false(false: str, true: str) -> None:
+    table = {"q": answers([true, false])}
+    assert infer(table).fit(table)["q"].labels == (false, true)
+
+
+def test_a_comma_before_a_capital_is_part_of_an_option_that_is_always_whole() -> None:
+    rng, options = np.random.default_rng(3), np.asarray(["Facebook, Instagram or others", "Friends", "TV", "Radio"])
+    cells = [", ".join(options[own]) for own in rng.random((300, 4)) < 0.5]
+    assert set(infer({"q": cells})["q"].labels) == set(options)
+
+
+def test_every_spelling_of_no_answer_is_no_answer() -> None:
+    spellings = ["N.A.", "n.a.", "Don't know", "don't know", "DON'T KNOW"]
+    table = {"q": answers(["Never", "Sometimes", "Often"], extra=[*spellings * 3, "never", "OFTEN"])}
+    schema = infer(table).fit(table)
+    assert schema["q"].labels == ("Never", "Sometimes", "Often")
+    assert set(codes_of(schema["q"])) == set(spellings)
+
+
+def test_names_in_a_small_table_are_no_categories() -> None:
+    schema = infer({"name": [f"P{row}" for row in range(14)], "town": ["Rome", "Oslo"] * 7})
+    assert [column.kind for column in schema.values()] == ["ignore", "binary"]
+
+
+def test_codes_with_blanks_between_are_lists_of_options() -> None:
+    options = ["phone", "radio", "tv_set"]
+    cells = [" ".join(np.asarray(options)[own]) for own in boxes(options)]
+    schema = infer({"q": cells}).fit({"q": cells})
+    assert schema["q"].labels == tuple(options)
+    assert (schema.compile({"q": cells})["q"].code == 1).sum() == boxes(options).sum()
+    plain = infer({"q": answers(["good", "very good", "bad", "very bad"]), "r": answers(["red", "blue", "red blue"])})
+    assert [column.kind for column in plain.values()] == ["ordinal", "categorical"]
+
+
+def test_every_spelling_of_an_option_alone_and_in_lists_is_one_option() -> None:
+    table = {"q": answers(["red", "green", "blue", "red; green", "blue; red"], extra=["RED", "red.", "Green; red"])}
+    schema = infer(table).fit(table)
+    assert schema["q"].labels == ("blue", "green", "red")
+    schema.compile(table)
+
+
+def test_an_empty_text_is_no_answer_beside_others_and_no_option_in_lists() -> None:
+    schema = infer({"q": answers(["Never", "Sometimes", "Often", ""]), "r": answers(["a; b", "a", "b; c", "c", ""])})
+    assert schema["q"].labels == ("Never", "Sometimes", "Often")
+    assert schema["q"].missing == (("", "blank"),)
+    assert schema["r"].missing == ()
+
+
+def test_an_answer_that_may_be_a_level_is_set_apart_only_to_be_checked() -> None:
+    schema = infer({"q": answers(["Never", "Sometimes", "Usually", "Always", "I did not ask"])})
+    assert codes_of(schema["q"]) == ["I did not ask"]
+    assert schema.confidence["q"] < 0.8
+    schema = infer({"q": answers(["Never", "Sometimes", "Usually", "Always", "Not applicable", "Other"])})
+    assert schema.confidence["q"] >= 0.8
+
+
+def test_a_code_with_an_empty_label_is_an_answer() -> None:
+    found = sort_codes([1, 2, 3], Note(names=((1, "a"), (2, ""), (3, "Refused"))))
+    assert (found.answers, found.missing) == ([1, 2], {3: "Refused"})

@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_runtime": set(),
     "_programs": {"_runtime"},
     "_concurrency": set(),
+    "parallel": {"_runtime"},
     # From files and cells to rows, on the host.
     "table": set(),
     "table.columns": set(),
@@ -52,14 +53,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "latent.inference": _SHARED | _LATENT - {"latent.inference"},
     # Where the two meet, and what people see.
     "predict": _SHARED | _LATENT | _TABLES,
-    "fit": _SHARED | _LATENT | _TABLES | {"predict"},  # held-out answers weigh members by their predictions
+    "fit": _SHARED | _LATENT | _TABLES | {"predict", "parallel"},  # held-out answers weigh members by their predictions
     "metrics": _TABLES,
     "pooling": _TABLES,
     # The public face.
     "parts": _TABLES | {"_runtime", "fit"},
     "queries": _SHARED | _LATENT | _TABLES | {"fit", "predict", "parts"},
     "item_queries": _LATENT | _TABLES | {"predict", "queries", "parts"},
-    "tbm": _SHARED | _LATENT | _TABLES | {"fit", "predict", "queries", "item_queries", "model_file"},
+    "tbm": _SHARED | _LATENT | _TABLES | {"parallel", "fit", "predict", "queries", "item_queries", "model_file"},
     "model_file": _LATENT | _TABLES | {"fit", "predict"},
     "imputer": _TABLES | {"queries", "tbm"},
     "cross_evaluation": _SHARED | _TABLES | {"fit", "predict", "tbm"},
@@ -70,7 +71,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app.editor": _TABLES,
     "app.demo": _TABLES | {"table.datasets", "fit", "predict", "tbm", "app.report"},  # fit: objectives
     "app.cli": _TABLES
-    | {"table.datasets", "fit", "tbm", "parts", "app.report", "app.explorer", "app.editor", "app.server", "app.demo"},
+    | {
+        "table.datasets",
+        "fit",
+        "tbm",
+        "parts",
+        "parallel",
+        "app.report",
+        "app.explorer",
+        "app.editor",
+        "app.server",
+        "app.demo",
+    },
 }
 FLOORS = ("table", "latent", "app")  # their parts are rows of the table above
 FILES_ALONE = {"thurbo.table", "thurbo.table.io", "thurbo.table.io.files"}  # bytes on a disk, no tables
@@ -83,7 +95,7 @@ HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
 # frames.py reads dataframe libraries and makes their frames; file readers and the bundled survey return frames.
 _FILES = {f"thurbo.table.io.{name}" for name in ("read_write", "text", "codebook", "scan")}
 MAY_KNOW_FRAMES = {"thurbo.table.io.frames", "thurbo.table.datasets", *_FILES, "thurbo.app.cli.results"}
-MOST_MODULES, DEEPEST = 142, 18  # modules, and modules in a chain of imports
+MOST_MODULES, DEEPEST = 143, 18  # modules, and modules in a chain of imports
 LONG_FILE, LONG_FUNCTION = 900, 100  # lines from which a warning is printed
 
 

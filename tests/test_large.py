@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_all_rows_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream.WholeTable, "read", read)
     model = tb.TBM(SCHEMA, n_hidden=2, **QUICK).fit(tb.scan(held))
     (rows,) = seen
-    pools = stream.Stream(rows, stream.RowReading("given", _data(rows, model)), 20, 0, "marginalize")
+    pools = stream.Stream(replace(rows, batch=20), stream.RowReading("given", _data(rows, model)), 0, "marginalize")
     assert pools.n_pools > 1
     codes = np.concatenate([_codes(*pools._made(number)) for number in range(pools.n_pools)])
     wanted = np.stack([held.column(name).to_numpy() + 1 for name in ("a", "b", "c")], axis=1)

@@ -162,6 +162,16 @@ def test_the_sheet_is_asked_for_where_several_have_tables(tmp_path: Path) -> Non
         tb.read(write_csv(tmp_path / "t.csv", ROWS), sheet="June")
 
 
+def test_a_sheet_with_nearly_all_cells_is_the_table(tmp_path: Path) -> None:
+    notes = [["column", "meaning"], ["trust", "in people"]]
+    path = write_xlsx(tmp_path / "t.xlsx", {"Notes": notes, "Data": ROWS})
+    with pytest.warns(tb.SchemaWarning, match='tables in 2 sheets; "Data" is read') as said:
+        frame, _ = tb.read(path)
+    assert len(frame) == len(ROWS) - 1
+    assert said[0].filename == __file__
+    assert len(tb.read(path, sheet="Notes")[0]) == 1
+
+
 def test_archives_of_one_file_are_read_as_that_file(tmp_path: Path) -> None:
     plain = write_csv(tmp_path / "t.csv", ROWS)
     parquet = tb.write(tb.read(plain)[0][["trust", "age"]], tmp_path / "t.parquet")

@@ -679,10 +679,8 @@ def test_relations_are_told_by_the_answers_of_the_table() -> None:
     firsts, seconds = ([each for each in holds if each.split()[-1] in scale] for scale in (levels, others))
     phis = [np.corrcoef(np.repeat([holds[i], holds[j]], weight, axis=1))[0, 1] for i in firsts for j in seconds]
     assert np.corrcoef(np.repeat([x, y], weight, axis=1))[0, 1] == pytest.approx(max(phis))
-    percent_ = (
-        f"{100 * share:.0f}\u00a0% (weighted; {x.sum()} answers) of those who answered “a: {found['answer']}” answered"
-    )
-    assert found["words"].startswith(percent_)
+    size = f"{100 * share:.0f}\u00a0% (weighted; base: {x.sum()} answers)"
+    assert found["words"].startswith(f"{size} of those who answered “a: {found['answer']}” answered")
 
 
 def related(columns: dict[str, tb.Column], table: dict[str, list[Any]], **about: Any) -> list[dict[str, Any]]:
@@ -739,7 +737,7 @@ def test_no_finding_rests_on_fewer_than_thirty_answers(n_with: int) -> None:
     columns = {"rare": tb.Binary(), "other": tb.Categorical()}
     found = related(columns, table, determined=[])
     assert len(found) == (n_with >= 30)
-    assert all("(30 answers)" in each["words"] or "(370 answers)" in each["words"] for each in found)
+    assert all("(base: 30 answers)" in each["words"] or "(base: 370 answers)" in each["words"] for each in found)
     schema = tb.Schema(columns, determined=[]).fit(table)
     model = FakeModel(schema, np.where(rare, 5.0, -5.0)[:, None] + np.linspace(-1, 1, 400)[:, None], np.ones((3, 1)))
     scores = {"accuracy": 0.7, "accuracy_marginal": 0.5, "log_score": -0.8, "log_score_marginal": -1.1}

@@ -18,7 +18,7 @@ from thurbo.app.cli import main
 from thurbo.app.report.wording import missing_words
 from thurbo.table.io import frames
 from thurbo.table.io.frames import as_table
-from thurbo.table.schema.routing import not_applicable
+from thurbo.table.schema.routing import not_applicable, when
 
 N_COLUMNS = 8
 Simulation = Callable[[np.random.Generator], dict[str, np.ndarray]]
@@ -434,3 +434,58 @@ def test_skips_that_were_found_are_found_again_after_a_correction() -> None:
     assert (corrected.with_skips([]) | {"boss": tb.Ignore("no")}).fit(table).skips == ()
     found = schema.fit(table)
     assert found.fit({name: cells[:50] for name, cells in table.items()}).skips == found.skips
+
+
+# ---- an option that decides
+
+
+def _brands(seed: int = 3, n: int = 400, in_columns: bool = True) -> dict[str, Any]:
+    """Each brand that somebody knows is rated; who knows none says so, all others are asked where they heard of it."""
+    rng, brands = np.random.default_rng(seed), ("Alfa", "Beta", "Gamma")
+    knows = rng.random((n, 3)) < [0.6, 0.3, 0.15]
+    names, marks = [*brands, "None of these"], np.column_stack([knows, ~knows.any(axis=1)])
+    table: dict[str, Any] = {f"Which do you know? - {name}": marks[:, at].tolist() for at, name in enumerate(names)}
+    table = {key: [key.split(" - ")[1] if own else "Not selected" for own in cells] for key, cells in table.items()}
+    if not in_columns:
+        table = {"knows": ["; ".join(np.asarray(names)[own]) for own in marks]}
+    for at, brand in enumerate(brands):
+        cells = rng.choice(["poor", "fair", "good"], n).astype(object)
+        table[f"rates {brand}"] = np.where(knows[:, at] & (rng.random(n) > 0.05), cells, None).tolist()
+    cells = rng.choice(["shop", "advertisement"], n).astype(object)
+    table["heard"] = np.where(knows.any(axis=1) & (rng.random(n) > 0.05), cells, None).tolist()
+    return table
+
+
+@pytest.mark.parametrize("in_columns", [True, False])
+def test_an_option_decides_what_is_asked(in_columns: bool) -> None:
+    table, gate = _brands(in_columns=in_columns), "Which do you know?" if in_columns else "knows"
+    schema = tb.Schema.infer(table).fit(table)
+    wanted = [(f"rates {brand}", {brand}) for brand in ("Alfa", "Beta", "Gamma")]
+    wanted.append(("heard", {"Alfa", "Beta", "Gamma"}))
+    assert [(*each.columns, each.asked_if, set(each.values)) for each in schema.skips] == [
+        (name, gate, values) for name, values in wanted
+    ]
+    assert [when(schema, skip) for skip in schema.skips[1:]] == [
+        "names Beta",
+        "names Gamma",
+        "names more than None of these",
+    ]
+    out = not_applicable(schema, schema.skips, as_table(table))
+    assert not out["rates Beta"][[place for place, rating in enumerate(table["rates Beta"]) if rating]].any()
+    model = tb.TBM(schema, n_hidden=2, n_factors=0, members=1, max_epochs=4, random_state=0, verbose=False).fit(table)
+    for filled in (model.impute(table), model.sample(200, random_state=0), *model.impute_draws(table, 1)):
+        code = schema.compile({name: filled[name] for name in table})[gate].code
+        for name, values in wanted:
+            asked = (code[:, [schema[gate].labels.index(value) for value in values]] == 1).any(axis=1)
+            assert [cell is not None and cell == cell for cell in filled[name]] == asked.tolist()
+
+
+def test_an_option_that_is_not_known_decides_nothing() -> None:
+    gate = tb.MultiSelect(columns={"a": "a", "b": "b"}, values=((0, 1), (0, 1)), blank="unasked")
+    skips = [tb.Skip(["b1"], "g", ["b"])]
+    schema = tb.Schema({"g": gate, "b1": tb.Ordinal([1, 2, 3])}, skips=skips)
+    table = as_table({"a": [1, 1, 0, None], "b": [1, 0, None, None], "b1": [None] * 4})
+    assert not_applicable(schema, schema.skips, table)["b1"].tolist() == [False, True, False, False]
+    assert tb.Schema.from_dict(schema.to_dict()) == schema
+    with pytest.raises(tb.SchemaError, match='a skip has "c", which is no answer'):
+        tb.Schema({"g": gate, "b1": YES_NO}, skips=[tb.Skip(["b1"], "g", ["c"])])

@@ -28,6 +28,7 @@ _SUBMODULES = {
     "columns": "thurbo.table.columns",
     "constraints": "thurbo.latent.constraints",
     "datasets": "thurbo.table.datasets",
+    "distributed": "thurbo.parallel",
     "errors": "thurbo.errors",
     "evidence": "thurbo.latent.evidence",
     "inference": "thurbo.latent.inference",

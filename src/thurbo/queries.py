@@ -579,7 +579,7 @@ class Queries(TransformerMixin):
             Its standard error is that of this mean. Empty cells are no evidence. The other methods belong to the joint
             distribution of the leading member. "exact" sums over all states of the hidden units. "annealed" is annealed
             importance sampling of the row and of the normalising constant, from below and from above: as many
-            temperatures as make the bounds narrow (0.1 nats, or 0.25 % of the value), up to a budget; a warning says
+            temperatures as make the bounds narrow (0.1 nats, or 0.0005 for each site), up to a budget; a warning says
             how many rows have wider ones. "auto" is "exact" for a single member with few units, "annealed" for one
             that was trained by likelihood or if there are inequalities between columns, and otherwise "sequential".
         return_bounds : bool, default=False

@@ -19,13 +19,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thurbo import _runtime, model_file
+from thurbo import _runtime, model_file, parallel
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.fit import choices, course, fitting, lists, planning, population
 from thurbo.fit.fitting import Unfinished
-from thurbo.fit.members import Interrupted
+from thurbo.fit.members import Interrupted, batch_of_all
 from thurbo.fit.settings import Learning
-from thurbo.fit.stream import WholeTable
+from thurbo.fit.stream import WholeTable, sampled
 from thurbo.item_queries import ItemQueries
 from thurbo.latent import packing
 from thurbo.predict import evaluation
@@ -337,13 +337,18 @@ class TBM(ItemQueries, BaseEstimator):
         settings = self._settings(schema)
         evidence = packing.pack(blocks.values(), settings.unobserved, reading=reading, most_widths=0)
         data = fitting.Data(schema, blocks, evidence, weight)
+        parallel.same("rows", fitting.fingerprint(*evaluation.row_hashes(blocks.values()), weight))
         chosen = choices.settings_beside(settings, data)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
         _, max_epochs = fitting.lengths(chosen, data)
         counts = data.n_counted, population.n_tasks(blocks, weight), lists.column(chosen, data) is not None
         n_members = population.count(chosen, schema, *counts)
         self._training, plan, learned_from = None, None, np.zeros(0, np.int64)
-        with course.progress(max_epochs, self.verbose) as on_epoch:
+        with (
+            parallel.fitting(chosen.checkpoint) as checkpoint,
+            course.progress(max_epochs, parallel.is_first() and self.verbose) as on_epoch,
+        ):
+            chosen = replace(chosen, checkpoint=checkpoint)
             if n_members > 1:
                 found = population.fit(chosen, table, data, n_members, seed, timer.watch(on_epoch), whole)
                 fitted, members, params, self._unfinished = found.fitted, found.members, found.leader, found.unfinished
@@ -390,6 +395,10 @@ class TBM(ItemQueries, BaseEstimator):
             self.posteriors_[rows.places] = posteriors
         return self
 
+    def _seed(self) -> int:
+        """The seed of a fit, the same in all processes."""
+        return int(parallel.told(int(check_random_state(self.random_state).randint(2**31 - 1)))[0])
+
     def _sampled(self, X: Any, sample_weight: Any) -> tuple[WholeTable | None, Table]:
         """All rows of a large table, and a random sample of them; None and the table itself if it is not large.
 
@@ -406,9 +415,8 @@ class TBM(ItemQueries, BaseEstimator):
         if source.n_rows <= LARGE or (held is not None and (held.lists or held.declared)):
             return None, whole()
         weight = _given_weight(sample_weight, source.n_rows)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        sample = source.draw(SAMPLE, seed, None if weight is None else weight > 0)
-        table = source.take(sample)
+        seed = self._seed()
+        sample, table = sampled(source, SAMPLE, seed, None if weight is None else weight > 0)
         schema = self._schema(table)
         chosen = self._settings(schema)
         is_by_row = chosen.objective == "likelihood" or chosen.posterior_smoothing
@@ -416,7 +424,8 @@ class TBM(ItemQueries, BaseEstimator):
         is_moderate = held is not None and is_single and source.n_rows <= planning.MOST_AS_A_WHOLE
         if schema.listed or is_by_row or is_moderate:
             return None, whole()
-        return WholeTable(source, sample, weight), table
+        devices, batch = parallel.chosen(chosen.devices), batch_of_all(chosen)
+        return WholeTable(source, sample, weight, devices, batch), table
 
     def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:
         """Take over a fitted model: after training, or from a file."""
@@ -546,7 +555,8 @@ class TBM(ItemQueries, BaseEstimator):
         if self.schema_.listed or plan.objective == "likelihood":
             what = "lists of items" if self.schema_.listed else 'objective="likelihood"'
             raise ThurboError(f"a model with {what} cannot go on learning from a scan; give tables in memory")
-        whole = WholeTable(X, np.zeros(0, np.int64), _given_weight(sample_weight, X.n_rows))
+        weight, devices = _given_weight(sample_weight, X.n_rows), parallel.chosen(chosen.devices)
+        whole = WholeTable(X, np.zeros(0, np.int64), weight, devices, batch_of_all(chosen))
         rows = self._read(X.typical())
         sample = fitting.Data(self.schema_, rows.blocks, rows.evidence, np.ones(rows.table.n_rows))
         plan = replace(plan, posterior_smoothing=0.0)
@@ -599,7 +609,8 @@ class TBM(ItemQueries, BaseEstimator):
         Parameters
         ----------
         path : path
-            The file, usually with the extension ".thurbo". If writing fails, an existing file does not change.
+            The file, usually with the extension ".thurbo". If writing fails, an existing file does not change. Of
+            several processes (`tb.distributed`), only the first one writes.
 
         Examples
         --------
@@ -611,7 +622,8 @@ class TBM(ItemQueries, BaseEstimator):
         1
         """
         check_is_fitted(self, "model_")
-        model_file.save(self, path)
+        if parallel.is_first():
+            model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:

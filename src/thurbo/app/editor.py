@@ -321,7 +321,7 @@ class Editor:
             "check": problem or in_toml(why),
             "instead": other.words if why and other is not None else "",
             "members": members,
-            "skip": "" if skip is None else f"asked only if {skip.asked_if} is {when(self.schema, skip)}",
+            "skip": "" if skip is None else f"asked only if {skip.asked_if} {when(self.schema, skip)}",
             "n_not_asked": n_out,
             **bars.record,
         }

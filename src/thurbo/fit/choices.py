@@ -23,6 +23,7 @@ import numpy as np
 import optax
 from scipy.special import ndtri
 
+from thurbo import parallel
 from thurbo._typing import Array, Float, Int, PerRow
 from thurbo.errors import ConvergenceWarning
 from thurbo.fit.course import Told
@@ -242,6 +243,7 @@ def fit(
         while goes_on and len(members) < (N_MEMBERS if epochs else 1):
             what = f"{name} has, {len(members) + 1} of {N_MEMBERS}"
             one, goes_on = train(lists, seed + len(members), epochs, until, on_epoch, what)
-            members.append(one)
+            goes_on = bool(parallel.told(goes_on)[0])  # all processes keep those of the first one
+            members.append(parallel.agreed(one))
         found[name] = tuple(members)
     return found

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from thurbo import parallel
 from thurbo._typing import Array, Float, PerRow, PRNGKey
 from thurbo.errors import ConvergenceWarning
 from thurbo.fit import objective as objectives
@@ -131,6 +132,39 @@ class WeightedRows(NamedTuple):
         """One pass over the rows, as `trainer.epoch`; all passes are alike."""
         return epoch(key, state, self.evidence, self.weight, *how)
 
+    def on(self, devices: parallel.Devices | None) -> EpochRows:
+        """The same on some devices; None are those of JAX."""
+        return self if devices is None else PlacedRows(self, devices)
+
+
+class PlacedRows(NamedTuple):
+    """Rows that every one of some devices has; each computes a part of every batch."""
+
+    rows: WeightedRows
+    devices: parallel.Devices
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of an epoch."""
+        return self.rows.n_cells
+
+    def n_batches(self, cells: int) -> int:
+        """Batches of an epoch."""
+        return self.rows.n_batches(cells)
+
+    def prepared(self) -> PlacedRows:
+        """The same with all rows on the devices."""
+        evidence, weight = self.rows
+        buckets = self.devices.everywhere(evidence.buckets)
+        return self._replace(rows=WeightedRows(replace(evidence, buckets=buckets), self.devices.everywhere(weight)))
+
+    def epoch(
+        self, key: PRNGKey, number: int, state: TrainState, layout: Layout, rate: Any, fall: Fall, *how: Any
+    ) -> tuple[TrainState, Info]:
+        """One pass over the rows."""
+        key, state, *about = self.devices.everywhere((key, state, layout, rate, fall))
+        return self.devices.run(self.rows.epoch, key, number, state, *about, *how)
+
 
 @runtime_checkable
 class EpochRows(Protocol):
@@ -160,15 +194,20 @@ class Length(NamedTuple):
 
 
 class TimeLimit(NamedTuple):
-    """Time limit of a call of `fit` in seconds, and its start."""
+    """Time limit of a call of `fit` in seconds, its start, and whether all processes follow the clock of the first."""
 
     seconds: float
     began: float
+    is_shared: bool = False
 
     @property
     def used(self) -> float:
         """Share of the time that has passed."""
-        return (time.perf_counter() - self.began) / self.seconds
+        return self.agreed((time.perf_counter() - self.began) / self.seconds)
+
+    def agreed(self, value: float) -> float:
+        """What the first process says, if the limit is shared."""
+        return float(parallel.told(value)[0]) if self.is_shared else value
 
 
 class Fitted(NamedTuple):
@@ -298,6 +337,8 @@ def fit(
             if problem:
                 break
     except KeyboardInterrupt:
+        if parallel.is_distributed():  # others do not stop here
+            raise
         problem = f"interrupted after {run.number} of {length.max_epochs} epochs; the parameters are the best so far"
         unfinished = whole
     kept = run.best if held_out is not None else run.state
@@ -394,7 +435,7 @@ def _keep_time(run: Run, limit: TimeLimit, record: dict[str, Any], n_batches: in
     if used < HURRY or not length.falls or step >= run.fall[0] or len(run.history) < 2:
         return None  # the first epoch includes compilation, so its time is not used
     an_epoch = max(run.history[-1]["seconds"] - run.history[-2]["seconds"], 1e-6)
-    n_left = max(1, int((1 - used) * limit.seconds / an_epoch))
+    n_left = int(limit.agreed(max(1.0, (1 - used) * limit.seconds / an_epoch)))
     if step + n_left * n_batches < run.fall[1]:
         run.fall = (step, step + n_left * n_batches)
         _note(record, f"half of max_time is used: the learning rate decays to zero over the next {n_left} epochs")

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo import _runtime
+from thurbo import _runtime, parallel
 from thurbo._typing import Array, Int, PRNGKey, Rows
 from thurbo.errors import NotTrusted, SchemaError
 from thurbo.fit import course, planning, trainer
@@ -405,12 +405,12 @@ def fit(
     cells, max_epochs = lengths(chosen, data)
     every = course.WeightedRows(data.evidence, data.relative_weight)
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
-    seen = seen._replace(evidence=seen.evidence.on_device())
+    seen, devices = seen._replace(evidence=seen.evidence.on_device()), parallel.chosen(chosen.devices)
     length = course.Length(cells, max_epochs, float(chosen.learning_rate))
-    limit = None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began)
+    limit = None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began, devices is not None)
     inputs, about = (every, state, data.layout, plan, length, n_held), (data.layout, plan, length)
     more: dict[str, Any] = {"held_out": held, "on_epoch": on_epoch, "limit": limit}
-    fitted, unfinished = train(chosen.checkpoint, inputs, key_fit, state, seen, *about, **more)
+    fitted, unfinished = train(chosen.checkpoint, inputs, key_fit, state, seen.on(devices), *about, **more)
     return fitted, plan, order[n_held:], unfinished
 
 

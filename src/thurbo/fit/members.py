@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import jax
 import numpy as np
 
-from thurbo import _runtime
+from thurbo import _runtime, parallel
 from thurbo._typing import Array, Int, PRNGKey
 from thurbo.fit import course, fitting, planning
 from thurbo.fit.fitting import Data, Unfinished, active_only, cut, pad
@@ -205,7 +205,7 @@ def train(
 
     With `max_time`, in a share of it.
     """
-    shared, n_workers = _prepared(chosen, data, members), at_once(len(members))
+    shared, devices = _prepared(chosen, data, members), parallel.chosen(chosen.devices)
     stop, lock, done = threading.Event(), threading.Lock(), 0
     total = len(members) * max(own_length.max_epochs for *_, own_length in shared.values())
 
@@ -226,10 +226,12 @@ def train(
         where = None if chosen.checkpoint is None else checkpoint_of(chosen.checkpoint, place)
         limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter())
         inputs, about = (rows, state, layout, plan, own_length), (layout, plan, own_length)
-        fitted, unfinished = fitting.train(where, inputs, key_fit, state, rows, *about, on_epoch=told, limit=limit)
+        own_rows = rows.on(None if devices is None else devices.only(place))
+        fitted, unfinished = fitting.train(where, inputs, key_fit, state, own_rows, *about, on_epoch=told, limit=limit)
         return Trained(member, own.params(fitted.params), fitted, unfinished)
 
-    seconds = seconds_of_each(chosen, len(members), share_of_time)
+    n_workers = at_once(len(members), devices)
+    seconds = seconds_of_each(chosen, len(members), n_workers, share_of_time)
     on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
     with ThreadPoolExecutor(n_workers) as pool:
         waiting: list[Future[Trained]] = [pool.submit(one, place) for place in range(len(members))]
@@ -240,11 +242,11 @@ def train(
             return [each.result() for each in waiting]
 
 
-def seconds_of_each(chosen: FitSettings, n_members: int, share: float = 1.0) -> float | None:
+def seconds_of_each(chosen: FitSettings, n_members: int, n_workers: int, share: float = 1.0) -> float | None:
     """Seconds for the training of each member, of a share of `max_time`; None without a limit."""
     if chosen.max_time is None:
         return None
-    return share * float(chosen.max_time) / -(-n_members // at_once(n_members))
+    return share * float(chosen.max_time) / -(-n_members // n_workers)
 
 
 def _prepared(
@@ -270,9 +272,13 @@ def in_threads(one: Callable[[K], V], tasks: Collection[K]) -> list[V]:
         return list(pool.map(one, tasks))
 
 
-def at_once(n_members: int) -> int:
-    """How many members are trained, or asked, at a time; on an accelerator two, which are compiled side by side."""
-    return min(n_members, n_cores() if jax.default_backend() == "cpu" else 2)
+def at_once(n_members: int, devices: parallel.Devices | None = None) -> int:
+    """How many members are trained, or asked, at a time.
+
+    On an accelerator two, which are compiled side by side, or as many as there are devices.
+    """
+    n_devices = 2 if devices is None else max(2, devices.n_own)
+    return min(n_members, n_cores() if jax.default_backend() == "cpu" else n_devices)
 
 
 def shrinkage(data: Data) -> np.ndarray:
@@ -304,7 +310,7 @@ def finish(
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[Trained]:
     """Continue for a few epochs with all answers, also those that were held out, at a low rate that falls to zero."""
-    shared = _prepared(chosen, data, [each.member for each in trained])
+    shared, devices = _prepared(chosen, data, [each.member for each in trained]), parallel.chosen(chosen.devices)
 
     def one(place: int) -> Trained:
         each = trained[place]
@@ -314,10 +320,11 @@ def finish(
         key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
         again, work = each.fitted.state._replace(step=jax.device_put(np.int32(0))), course.work_of(rows, whole)
         how: dict[str, Any] = {"on_epoch": on_epoch, "work": work}
-        found = course.fit(key, again, rows, own.layout(each.member), own.plan, short, **how)
+        own_rows = rows.on(None if devices is None else devices.only(place))
+        found = course.fit(key, again, own_rows, own.layout(each.member), own.plan, short, **how)
         return each if found.problem and not is_unsettled(found) else each._replace(params=own.params(found.params))
 
-    with ThreadPoolExecutor(at_once(len(trained))) as pool:
+    with ThreadPoolExecutor(at_once(len(trained), devices)) as pool:
         return list(pool.map(one, range(len(trained))))
 
 
@@ -340,8 +347,7 @@ def over_all_rows(
 ) -> list[Trained]:
     """Continue with all rows of a large table: one pass, at a rate that falls to zero."""
     size = max(each.member.n_hidden for each in trained), max(each.member.n_factors for each in trained)
-    batch, how_missing = batch_of_all(chosen), chosen.unobserved
-    streams = [Stream(whole, readings[each.member.reading], batch, seed, how_missing) for each in trained]
+    streams = [Stream(whole, readings[each.member.reading], seed, chosen.unobserved) for each in trained]
     stop, told = threading.Event(), told_of_rows(whole.n_rows, sum(each.n_pools for each in streams), on_epoch)
 
     def one(place: int) -> Trained:
@@ -354,8 +360,10 @@ def over_all_rows(
         found, unfinished = pass_over(key, streams[place], each.fitted, *how, where, seconds, told, stop)
         return Trained(each.member, found.params, found, unfinished)
 
-    seconds = seconds_of_each(chosen, len(trained), 0.5)
-    with ThreadPoolExecutor(at_once(len(trained))) as pool:
+    # Programs that several devices compute together must be started in the same order on all of them.
+    n_workers = at_once(len(trained)) if whole.devices is None else 1
+    seconds = seconds_of_each(chosen, len(trained), n_workers, 0.5)
+    with ThreadPoolExecutor(n_workers) as pool:
         waiting = [pool.submit(one, place) for place in range(len(trained))]
         try:
             return [each.result() for each in waiting]
@@ -401,10 +409,12 @@ def pass_over(
             raise KeyboardInterrupt
         on_epoch(record)
 
-    state, plan = state._replace(step=jax.device_put(np.int32(0))), replace(plan, in_order=True)
+    state = parallel.agreed(state)._replace(step=jax.device_put(np.int32(0)))
+    plan = replace(plan, in_order=True)
     about = layout, plan, course.Length(0, stream.n_pools, rate)
-    inputs: tuple[Any, ...] = (stream.digest, state, *about)
-    limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter())
+    # Not the parameters: rounding may differ between machines, and the checkpoint of the sample says where it began.
+    inputs: tuple[Any, ...] = (stream.digest, *about)
+    limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter(), is_shared=True)
     how: dict[str, Any] = {"on_epoch": told, "limit": limit, "work": stream.work}
     try:
         found, unfinished = fitting.train(checkpoint, inputs, key, state, stream, *about, **how)

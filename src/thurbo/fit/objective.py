@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from thurbo import parallel
 from thurbo._typing import Array, Bool, Chains, Factors, Float, Hidden, Int, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.fit.planning import Plan
 from thurbo.latent import rbm
@@ -118,6 +119,21 @@ def prediction_and_marginal(
     An empty row is the same for all rows, so its mean-field is computed once, as one more row of the batch: one program
     computes both. It needs a row's missing cells to be variables of the model ("marginalize").
     """
+    if plan.in_order and parallel.n_parts(evidence.n_rows, 4) > 1:  # each device takes every fourth of its own rows
+
+        def own_part(params: Params, evidence: Evidence, masked: RowsMask) -> tuple[PerRow, PerRow, MeanField]:
+            value, alone, q = _both(params, evidence, masked, plan)
+            return value, alone, q._replace(felt=q.felt[None])
+
+        axes = evidence.row_axes(), 0
+        value, alone, q = parallel.in_parts(own_part, params, axes, evidence, masked)
+        return value, alone, q._replace(felt=q.felt.mean(axis=0))
+    return _both(params, evidence, masked, plan)
+
+
+def _both(
+    params: Params, evidence: Evidence, masked: RowsMask, plan: Plan
+) -> tuple[PerRow, Float[Array, " some"], MeanField]:
     n, quarter = evidence.n_rows, np.arange(evidence.n_rows)[a_quarter(evidence.n_rows, plan)]
     some, every = len(quarter), evidence.rows(np.concatenate([np.arange(n), quarter]))
     hidden = jnp.concatenate([masked, jnp.ones((some, masked.shape[1]), bool)])

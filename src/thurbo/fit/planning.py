@@ -94,13 +94,13 @@ CHOICES = {
     "experts": ("auto", "none"),
 }
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_positive_steps": 1, "n_negative_steps": 1, "n_chains": 1}
-SMALLEST |= {"batch_size": 1, "max_epochs": 0, "members": 1}
+SMALLEST |= {"batch_size": 1, "max_epochs": 0, "members": 1, "devices": 1}
 # Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
 LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
 MAY_BE_AUTO = (
-    *("n_hidden", "n_factors", "members", "n_chains", "batch_size", "max_epochs"),
+    *("n_hidden", "n_factors", "members", "n_chains", "batch_size", "max_epochs", "devices"),
     *("likelihood_weight", "marginal_weight", "sparsity_weight"),
 )
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}

@@ -328,10 +328,10 @@ def single_over_all_rows(
     """A single model that was fitted to a sample, after a pass over all rows."""
     reading = RowReading("given", data)
     whole.read([reading], {}, on_epoch)
-    stream = Stream(whole, reading, members.batch_of_all(chosen), seed, chosen.unobserved)
+    stream = Stream(whole, reading, seed, chosen.unobserved)
     rate = members.RATE_OF_ALL * float(chosen.learning_rate)
     where = None if chosen.checkpoint is None else members.checkpoint_of(chosen.checkpoint, 1)
-    seconds = members.seconds_of_each(chosen, 1, 0.5)
+    seconds = members.seconds_of_each(chosen, 1, 1, 0.5)
     told = members.told_of_rows(whole.n_rows, stream.n_pools, on_epoch)
     how = before.state, data.layout, plan, rate, where, seconds, told, threading.Event()
     return members.pass_over(jax.random.key(seed), stream, before, *how)
@@ -343,7 +343,7 @@ def go_over(
     """One more pass over all rows of a large table, at the full rate; `sample` is some of them."""
     reading = RowReading("given", sample)
     whole.read([reading], {})
-    stream = Stream(whole, reading, members.batch_of_all(chosen), seed, chosen.unobserved)
+    stream = Stream(whole, reading, seed, chosen.unobserved)
     length = course.Length(0, stream.n_pools, float(chosen.learning_rate), falls=False)
     key, plan = jax.random.fold_in(jax.random.key(seed), state.step), replace(plan, in_order=True)
     try:

@@ -41,6 +41,11 @@ class Learning:
         Share of rows held out from training. The parameters with the best held-out score are kept, and training ends
         when this score stops improving. "auto" holds out a tenth of the rows (at most 2,000) of tables with at least
         5,000 rows, and none of smaller tables.
+    devices : int or "auto", default="auto"
+        Number of devices that training uses, of each process. "auto" is all GPUs or TPUs, if there are several, and one
+        device of a CPU; all devices of all processes after `tb.distributed.initialize()`. Members that are fitted to a
+        sample or to a small table are each on one device; all rows of a large table, and a single model, have batches
+        that are divided by rows. Parameters differ by rounding only.
 
     Examples
     --------
@@ -57,6 +62,7 @@ class Learning:
     learn_cuts: bool = True
     optimizer: Literal["auto", "adam", "sgd"] = "auto"
     validation_fraction: float | Literal["auto"] = "auto"
+    devices: int | Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +105,7 @@ class Prediction(_WithChains):
         As in `Likelihood`, with 1,000 chains by default; used if `likelihood_weight` is above 0, where the expectations
         given a row are by mean-field.
     sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
-validation_fraction
+validation_fraction, devices
         As in `Learning`.
 
     Examples
@@ -135,7 +141,7 @@ class Likelihood(_WithChains):
     n_chains : int or "auto", default="auto"
         Number of chains without evidence. "auto" is a twentieth of the number of rows, at least 500 and at most 5,000.
     sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
-validation_fraction
+validation_fraction, devices
         As in `Learning`. "auto" holds out no rows: until the rate falls, held-out scores say little.
 
     Examples
@@ -154,7 +160,7 @@ class Exact(Learning):
     Parameters
     ----------
     sparsity_target, sparsity_weight, latent_bound, max_norm, posterior_smoothing, learn_cuts, optimizer, \
-validation_fraction
+validation_fraction, devices
         As in `Learning`.
 
     Examples

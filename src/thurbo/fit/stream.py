@@ -11,7 +11,6 @@ Guarantees the same batches for the same rows and seed, wherever the rows come f
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from thurbo import parallel
 from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, PRNGKey
 from thurbo.errors import SchemaError
@@ -36,7 +36,8 @@ from thurbo.latent.evidence import Coded, CodedSlots, Evidence, Unobserved
 from thurbo.predict.evaluation import row_hashes
 from thurbo.predict.member import with_patterns
 from thurbo.table.columns import Block
-from thurbo.table.io.scan import RowSource
+from thurbo.table.io.frames import Table
+from thurbo.table.io.scan import RowSource, Scan
 from thurbo.table.schema.schema import Schema
 
 SHARDS = 64  # parts of a table, of each of which a batch has as many rows
@@ -65,6 +66,7 @@ class Codec:
         self.units = 1 if self.family == "utility" else len(self.sites)
         self.n_plain = len(self.sites) if self.family == "utility" else self.n_cuts + 1 if self.n_cuts else 0
         self.patterns: list[Any] = []  # beyond those of one label
+        self.numbers: np.ndarray | None = None  # what the numbers of patterns became when processes agreed on them
         self._known: dict[bytes, int] = {}
         if self.family == "utility":
             rest = sample.tier[self._labels(sample)[1]]
@@ -76,7 +78,7 @@ class Codec:
             n_points, n_boxes = (len(np.unique(_keys(low, high)[says & own])) for own in (point, ~point))
             if n_boxes > FEW_PATTERNS:
                 self.direct = "ends"
-                self._number(("box", np.float32(0.0), np.float32(1.0)))  # so that there are intervals
+                self._number(("box", 0.0, 1.0))  # so that there are intervals
             elif n_points + n_boxes > FEW_PATTERNS:
                 self.direct = "lower"
 
@@ -153,10 +155,10 @@ class Codec:
         for is_point in (True, False) if self.direct == "" else (False,):
             own = says & (point == is_point)
             if own.any():
-                keys, at, which = np.unique(_keys(low, high)[own], return_index=True, return_inverse=True)
+                _, at, which = np.unique(_keys(low, high)[own], return_index=True, return_inverse=True)
                 ends = low[own][at], high[own][at]
                 kind = "point" if is_point else "box"
-                numbers = [self._number((kind, ends[0][k], ends[1][k])) for k in range(len(keys))]
+                numbers = [self._number((kind, *pair)) for pair in zip(*map(np.ndarray.tolist, ends), strict=True)]
                 code[own] = np.asarray(numbers)[which.reshape(-1)]
         if self.direct == "":
             return self._packed(code)
@@ -172,6 +174,13 @@ class Codec:
             self._known[key] = self.n_patterns
             self.patterns.append(pattern)
         return self._known[key]
+
+    def agree(self, every: Sequence[Sequence[Any]]) -> None:
+        """Number the patterns of all processes in the same way: those of the first, and then what others have more."""
+        own, self.patterns, self._known = self.patterns, [], {}
+        for pattern in (each for patterns in every for each in patterns):
+            self._number(_tuples(pattern))
+        self.numbers = np.asarray([*range(1 + self.n_plain), *map(self._number, own)], np.uint16)
 
     def block(self, n_rows: int, order_shape: tuple[int, int, str] | None = None) -> Block:
         """All patterns as the rows of a block, row i that of number i; rows beyond them say nothing."""
@@ -195,6 +204,11 @@ class Codec:
             lower[first + number], upper[first + number] = low, high
             point[first + number] = kind == "point"
         return replace(Block.silent(n_rows, self.sites), lower=lower, upper=upper, point=point)
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, which JSON does not have."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _ends(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -241,12 +255,6 @@ class RowStore:
         self._records: dict[Any, _Record] = {}
         self._most, self._end, self.n_bytes, self.n_rows = most, 0, 0, 0
         self._file: Any = None
-        self._digest = hashlib.sha256()
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of all rows."""
-        return self._digest.hexdigest()
 
     def add(self, fields: Mapping[Key, np.ndarray]) -> None:
         """Append rows; fields that are equal, as of two readings of one question, are kept once."""
@@ -264,8 +272,6 @@ class RowStore:
         n_rows = len(next(iter(own.values())))
         parts = [array.view(np.uint8).reshape(n_rows, -1) for array in own.values()]
         rows = np.concatenate(parts, axis=1)
-        self._digest.update(repr(record).encode())
-        self._digest.update(rows.tobytes())
         piece = _Piece(self.n_rows, self.n_rows + n_rows, record, rows)
         self._pieces.append(piece)
         self.n_rows, self.n_bytes = piece.stop, self.n_bytes + rows.nbytes
@@ -312,10 +318,10 @@ class RowStore:
         held = os.pread(self._file.fileno(), (last - first) * size, piece.offset + first * size)
         return np.frombuffer(held, np.uint8).reshape(last - first, size)
 
-    def weights(self) -> np.ndarray:
-        """The weight of every row."""
-        parts = self.spans([(0, self.n_rows)])
-        return np.concatenate([_field(rows, record, WEIGHT)[:, 0] for record, rows in parts])
+    def weights(self, first: int, last: int) -> np.ndarray:
+        """The weights of some rows."""
+        parts = self.spans([(first, last)])
+        return np.concatenate([np.zeros(0, np.float32), *(_field(rows, each, WEIGHT)[:, 0] for each, rows in parts)])
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:
@@ -352,6 +358,15 @@ class RowReading:
                 parts = silenced(parts, hidden[name])
             found |= {(self.name, name, part): array for part, array in parts.items()}
         return found
+
+    def agree(self) -> None:
+        """Make all processes number patterns in the same way, whatever rows each has read."""
+        if parallel.is_distributed():
+            patterns = parallel.told({name: codec.patterns for name, codec in self.codecs.items()})
+            for shapes in parallel.told(self.shapes):
+                self.shapes = packing.wider(self.shapes, {name: tuple(shape) for name, shape in shapes.items()})
+            for name, codec in self.codecs.items():
+                codec.agree([own[name] for own in patterns])
 
     def patterns(self, unobserved: Unobserved) -> Evidence:
         """Everything that cells say, one pattern of every column in each row."""
@@ -412,7 +427,8 @@ class RowReading:
             for (name, part), (array, columns) in self._columns.items():
                 key = same.get((self.name, name, part), (self.name, name, part))
                 if key in held:
-                    found[array][at, columns] = _field(rows, record, key)
+                    values, numbers = _field(rows, record, key), self.codecs[name].numbers
+                    found[array][at, columns] = values if part != "code" or numbers is None else numbers[values]
             weight[at] = _field(rows, record, WEIGHT)[:, 0] / np.float32(scale)
         return Coded(**found, weight=weight)
 
@@ -424,12 +440,18 @@ class WholeTable:
     source   where they are read
     sample   positions of the rows of the sample, increasing
     weight   how much each row counts, beside a column of weights; None if all count the same
+    devices  which divide the batches; every process reads the rows of its own devices
+    batch    rows of a batch
     """
 
     source: RowSource
     sample: np.ndarray
     weight: np.ndarray | None = None
+    devices: parallel.Devices | None = None
+    batch: int = 512
     store: RowStore = field(default_factory=RowStore)
+    is_read: bool = False  # whether all rows have been encoded
+    content: int = 0  # a number made of what all rows say, whoever read them
     seen: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))  # hashes of the rows
 
     @property
@@ -437,9 +459,26 @@ class WholeTable:
         return self.source.n_rows
 
     @property
-    def is_read(self) -> bool:
-        """Whether all rows have been encoded."""
-        return self.store.n_rows == self.n_rows
+    def each(self) -> int:
+        """Rows of a shard in a batch."""
+        return max(1, round(self.batch / SHARDS))
+
+    @property
+    def shards(self) -> np.ndarray:
+        """The first row of each shard, and the end of the last one."""
+        return np.asarray(self.n_rows * np.arange(SHARDS + 1) // SHARDS)
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """The first and the last row, exclusive, of a batch that are of this process; some are padding."""
+        size = SHARDS * self.each
+        return (0, size) if self.devices is None else self.devices.own_rows(size)
+
+    def _range(self, is_alone: bool) -> tuple[int, int]:
+        """The rows of the shards that this process has a part of; `is_alone`: and no process before it."""
+        first, last = self.own
+        begin, end = (-(-first // self.each) if is_alone else first // self.each), -(-last // self.each)
+        return int(self.shards[min(begin, SHARDS)]), int(self.shards[min(end, SHARDS)])
 
     def read(
         self,
@@ -448,8 +487,25 @@ class WholeTable:
         on_epoch: Callable[[dict[str, Any]], None] = lambda record: None,
     ) -> None:
         """Read and encode every row; without the answers `masked` of the sample, [row of the sample] by question."""
-        hashes, start, schema = [], 0, readings[0].schema
-        for whole in self.source.tables():
+        with parallel.together():
+            hashes = self._read(readings, masked, on_epoch)
+        for reading in readings:
+            reading.agree()
+        self.content = sum(parallel.told(self.content)) % 2**64
+        self.seen = np.unique(np.concatenate([np.frombuffer(own, np.uint32) for own in parallel.exchanged(hashes)]))
+        self.is_read = True
+
+    def _read(
+        self,
+        readings: Sequence[RowReading],
+        masked: Mapping[str, np.ndarray],
+        on_epoch: Callable[[dict[str, Any]], None],
+    ) -> bytes:
+        """Read the rows of this process; returns their hashes."""
+        (begin, end), (alone, until) = self._range(False), self._range(True)
+        hashes, start, schema = [np.zeros(0, np.uint32)], begin, readings[0].schema
+        self.store.n_rows = begin  # others have the rows before
+        for whole in self.source.tables(begin, end):
             with self.source.locating(whole, schema.row_names, start):
                 stop = start + whole.n_rows
                 weight, own = self._weight(schema, whole, start)
@@ -466,12 +522,13 @@ class WholeTable:
                     if reading is readings[0]:
                         number, answered = row_hashes(blocks.values())
                         hashes.append(np.unique(number[answered]))
+                        self.content += _content(number, weight[rows - start], rows, (rows >= alone) & (rows < until))
                 if own is not None:
                     fields = {key: _scattered(array, own, whole.n_rows) for key, array in fields.items()}
                 self.store.add({**fields, WEIGHT: weight[:, None].astype(np.float32)})
             start = stop
-            on_epoch({"stage": "reading all rows", "done": start, "of": self.n_rows, "figure": ""})
-        self.seen = np.unique(np.concatenate(hashes))
+            on_epoch({"stage": "reading all rows", "done": start - begin, "of": end - begin, "figure": ""})
+        return np.unique(np.concatenate(hashes)).tobytes()
 
     def _weight(self, schema: Schema, part: Any, start: int) -> tuple[np.ndarray, np.ndarray | None]:
         """The weights of the rows of a piece, and which of them count, if not all do."""
@@ -483,7 +540,17 @@ class WholeTable:
     @cached_property
     def scale(self) -> float:
         """The mean weight of the rows."""
-        return float(np.mean(self.store.weights(), dtype=np.float64))
+        weights = self.store.weights(*self._range(True))
+        if not parallel.is_distributed():
+            return float(np.mean(weights, dtype=np.float64))
+        return float(sum(parallel.told(float(weights.sum(dtype=np.float64))))) / self.n_rows
+
+
+def _content(number: np.ndarray, weight: np.ndarray, rows: np.ndarray, counted: np.ndarray) -> int:
+    """A number made of the hashes, weights and positions of some rows; those of parts of a table are added up."""
+    bits = weight.astype(np.float32).view(np.uint32).astype(np.uint64)
+    own = (number.astype(np.uint64) << np.uint64(32) | bits) * (2 * rows + 1).astype(np.uint64)
+    return int(own[counted].sum(dtype=np.uint64))
 
 
 def _spread(lines: np.ndarray, places: np.ndarray, n_rows: int) -> np.ndarray:
@@ -499,19 +566,33 @@ def _scattered(array: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
     return found
 
 
+def sampled(source: RowSource, n: int, seed: int, allowed: np.ndarray | None) -> tuple[np.ndarray, Table]:
+    """Positions of `n` random rows, and of rows with rare values, and these rows; of files, each process reads a part.
+
+    As `RowSource.draw`, whatever the number of processes.
+    """
+    if not (parallel.is_distributed() and isinstance(source, Scan)):
+        index = source.draw(n, seed, allowed)
+        return index, source.take(index)
+    parallel.same("files", repr((source.names, source.n_rows)))
+    number, of = jax.process_index(), jax.process_count()
+    with parallel.together():
+        own = source.drawn_part(n, seed, allowed, source.n_rows * number // of, source.n_rows * (number + 1) // of)
+    return source.drawn_of(parallel.exchanged(own), n, seed, allowed)
+
+
 class Stream:
     """All rows of a table for one reading, as `course.fit` takes them: an epoch is a pool of rows.
 
     A pool has consecutive rows of every shard, in random order within it.
     """
 
-    def __init__(self, whole: WholeTable, reading: RowReading, batch: int, seed: int, unobserved: Unobserved):
-        self._whole, self._reading, self._seed = whole, reading, seed
-        self._slots, self._patterns = reading.slots, jax.device_put(reading.patterns(unobserved))
-        n_rows = whole.n_rows
-        self._shards = n_rows * np.arange(SHARDS + 1) // SHARDS
+    def __init__(self, whole: WholeTable, reading: RowReading, seed: int, unobserved: Unobserved):
+        self._whole, self._reading, self._seed, self._devices = whole, reading, seed, whole.devices
+        self._slots, patterns = reading.slots, reading.patterns(unobserved)
+        self._patterns = jax.device_put(patterns) if self._devices is None else self._devices.everywhere(patterns)
+        n_rows, self._shards, each, self._scale = whole.n_rows, whole.shards, whole.each, whole.scale
         longest = int(np.diff(self._shards).max())
-        each = max(1, round(batch / SHARDS))  # rows of a shard in a batch
         self.n_pools = max(1, round(n_rows / POOL))
         per_pool = -(-longest // self.n_pools)  # rows of a shard in a pool
         self._each, self._batches = each, -(-per_pool // each)
@@ -530,7 +611,7 @@ class Stream:
     @property
     def digest(self) -> str:
         """A fingerprint of the rows and their order."""
-        return f"{self._whole.store.digest} {self._reading.name} {self._seed} {self._each}"
+        return f"{self._whole.content} {self._reading.name} {self._seed} {self._each}"
 
     @property
     def work(self) -> float:
@@ -553,36 +634,44 @@ class Stream:
         made = self._ahead.pop(number, None) or self._pool.submit(self._made, number)
         coded, n_batches = made.result()
         self._ahead = {number + 1: self._pool.submit(self._made, number + 1)}
-        how = (layout, rate, fall, plan, self._slots)
-        found: tuple[TrainState, Info] = trainer.pass_over.for_work(work)(
-            key, state, self._patterns, coded, np.int32(n_batches), *how
-        )
+        program, rest = trainer.pass_over.for_work(work), (self._patterns, coded, np.int32(n_batches))
+        found: tuple[TrainState, Info]
+        if self._devices is None:
+            found = program(key, state, *rest, layout, rate, fall, plan, self._slots, None)
+        else:
+            key, state, *how = self._devices.everywhere((key, state, layout, rate, fall))
+            found = self._devices.run(program, key, state, *rest, *how, plan, self._slots, SHARDS * self._each)
         return found
 
     def _made(self, number: int) -> tuple[Coded, int]:
-        """The rows of a pool on the device, [batch, row], and the number of batches that have any."""
+        """The rows of a pool on the devices, [batch, row], and the number of batches that have any."""
         first = number % self.n_pools * self._per_pool
         spans = [
             (min(begin + first, end), min(begin + first + self._per_pool, end))
             for begin, end in pairwise(self._shards.tolist())
         ]
-        rng, size = np.random.default_rng([self._seed, number]), SHARDS * self._each
+        rng, (low, high) = np.random.default_rng([self._seed, number]), self._whole.own
+        size, own = high - low, slice(low // self._each, -(-high // self._each))  # of a batch, what is here; shards
         # Row i of shard s, after its order is mixed, is in batch i // each, at place s · each + i % each.
         n_batches = -(-max(stop - start for start, stop in spans) // self._each)
         places = []
         for shard, (start, stop) in enumerate(spans):
             order = rng.permutation(stop - start)
-            places.append(order // self._each * size + shard * self._each + order % self._each)
-        at, parts, used = np.concatenate(places), [], 0
+            row = shard * self._each + order % self._each - low
+            places.append(np.where((row >= 0) & (row < size), order // self._each * size + row, -1))
+        at, parts, used = np.concatenate(places[own] or [np.zeros(0, int)]), [], 0
         by_record: dict[_Record, list[tuple[np.ndarray, np.ndarray]]] = {}
-        for record, rows in self._whole.store.spans(spans):
-            by_record.setdefault(record, []).append((rows, at[used : used + len(rows)]))
-            used += len(rows)
+        for record, rows in self._whole.store.spans(spans[own]):
+            where, used = at[used : used + len(rows)], used + len(rows)
+            if where.size and where.min() < 0:  # rows of other processes
+                rows, where = rows[where >= 0], where[where >= 0]
+            by_record.setdefault(record, []).append((rows, where))
         for record, every in by_record.items():
             parts.append((record, *(np.concatenate(each) for each in zip(*every, strict=True))))
-        flat = self._reading.coded(parts, self._batches * size, self._whole.scale)  # type: ignore[arg-type]
+        flat = self._reading.coded(parts, self._batches * size, self._scale)  # type: ignore[arg-type]
         shaped = jax.tree.map(lambda leaf: leaf.reshape(self._batches, size, *leaf.shape[1:]), flat)
-        return jax.device_put(shaped), n_batches
+        devices = self._devices
+        return jax.device_put(shaped) if devices is None else devices.batches(shaped, SHARDS * self._each), n_batches
 
     def close(self) -> None:
         """End the thread that makes pools."""

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from thurbo import parallel
 from thurbo._programs import Program
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey
 from thurbo.fit import objective
@@ -185,9 +186,11 @@ def update(
     `places` are the positions of the batch's rows in the table; rows that only pad the batch have positions beyond it.
     `rows` are the chains of the batch's rows, those that pad it included: a chain fits only the evidence of its row.
     """
-    own = state.rows if rows is None else rows
+    evidence = evidence.map_rows(parallel.by_row, evidence.sites_shared)
+    weight, own = parallel.by_row((weight, state.rows if rows is None else rows))
+    chains = parallel.by_row(state.chains) if plan.uses_chains else state.chains
     grad, seen = jax.grad(_loss, has_aux=True)(
-        state.learnable, state.centre, layout, evidence, weight, state.chains, own, key, plan
+        state.learnable, state.centre, layout, evidence, weight, chains, own, key, plan
     )
     if layout.lists is not None:
         assert layout.item_decay is not None
@@ -234,6 +237,7 @@ def update(
     squares = [(leaf * leaf).reshape(-1, leaf.shape[-1]) for leaf in jax.tree.leaves(grad) if leaf.size]
     norm = jnp.sqrt(sum((each @ jnp.ones(each.shape[-1], each.dtype)).sum() for each in squares))
     info = Info(seen.report, activation, seen.model_hidden, norm, seen.density_gap, seen.flips)
+    learnable, centre, optimiser = parallel.same_everywhere((learnable, centre, optimiser))
     return TrainState(learnable, centre, optimiser, seen.chains, kept, posteriors, state.step + 1), info
 
 
@@ -418,12 +422,16 @@ def _pass_over(
     fall: Fall,
     plan: Plan,
     slots: CodedSlots,
+    n_rows: int | None,
 ) -> tuple[TrainState, Info]:
-    """One pass over rows in few bytes, [batch, row], in their order; batches beyond `n_batches` are empty."""
+    """One pass over rows in few bytes, [batch, row], in their order; batches beyond `n_batches` are empty.
+
+    A batch has `n_rows`, if not all: others make the same number for each device.
+    """
 
     def body(number: Int[Array, ""], so_far: tuple[TrainState, Info]) -> tuple[TrainState, Info]:
         state, total = so_far
-        batch: Coded = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, 0, False), rows)
+        batch: Coded = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, 0, False)[:n_rows], rows)
         rate, slowing = _rates(state, peak_rate, fall, plan)
         evidence, own = widened(patterns, batch, slots), jax.random.fold_in(key, number)
         state, info = update(own, state, evidence, batch.weight, layout, rate, slowing, plan)
@@ -435,7 +443,7 @@ def _pass_over(
     return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
 
 
-pass_over = Program(_pass_over, static_argnames=("plan", "slots"))
+pass_over = Program(_pass_over, static_argnames=("plan", "slots", "n_rows"))
 
 
 # The state that it is given is overwritten.

@@ -111,7 +111,8 @@ def in_leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
     inside, first = np.ones((len(holds), len(split), 1), holds.dtype), 0
     while first < split.shape[1]:
         own = holds[:, split[:, first : 2 * first + 1]]
-        inside = np.stack([inside * (1.0 - own), inside * own], axis=-1).reshape(*inside.shape[:2], -1)
+        n_rows, n_trees, n_leaves = inside.shape
+        inside = np.stack([inside * (1.0 - own), inside * own], axis=-1).reshape(n_rows, n_trees, 2 * n_leaves)
         first = 2 * first + 1
     return inside
 

@@ -23,7 +23,6 @@ from thurbo.latent.constraints.repeated_choice import draw_orders
 from thurbo.latent.evidence import Buckets, Evidence, n_slots
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.annealing import (
-    NATS_PER_SITE,
     Bracket,
     Scores,
     budget_of_rows,
@@ -93,9 +92,8 @@ def log_partition(params: Params, seed: int = 0) -> Scores:
     # All scores share this number: it may take longer than a row.
     n_sites = params.site_bias.shape[0]
     most = MORE_FOR_MODEL * most_temperatures(n_sites + params.n_hidden)
-    typical = np.full(1, NATS_PER_SITE * n_sites)
-    found = narrowed(anneal, 1, params.weights.dtype, most, seed, lambda _: width_of_narrow(typical))
-    return found.plus(constant)
+    narrow = width_of_narrow(np.full(1, n_sites))
+    return narrowed(anneal, params.weights.dtype, most, seed, narrow).plus(constant)
 
 
 @jax.jit
@@ -144,15 +142,16 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
     def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
         return by_rows(lambda own, at: _annealed(key, params, own, n_temperatures, at), rows.rows(some), knots)
 
-    most, about = budget_of_rows(params, rows), normaliser.value
-    own = narrowed(anneal, len(says), params.weights.dtype, most, seed, lambda value: width_of_narrow(value - about))
+    narrow = _narrow(rows)
+    own = narrowed(anneal, params.weights.dtype, budget_of_rows(params, rows), seed, narrow)
     for every, part in zip(found, own.less(normaliser), strict=True):
         every[says] = part
-    wide = found.width > 1.5 * width_of_narrow(found.value)
+    wide = found.width[says] > 1.5 * narrow
     if wide.any():
+        apart = np.median(found.width[says[wide]])
         warnings.warn(
-            f"annealing has not pinned down the log-likelihood of {wide.sum()} of {len(wide)} rows: their bounds are "
-            f"{np.median(found.width[wide]):.2g} nats apart (median), see return_bounds=True. A model of fewer hidden "
+            f"annealing has not pinned down the log-likelihood of {wide.sum()} of {evidence.n_rows} rows: their bounds "
+            f"are {apart:.2g} nats apart (median), see return_bounds=True. A model of fewer hidden "
             'units is scored exactly; method="sequential" is the chain rule over predictions',
             ConvergenceWarning,
             stacklevel=3,
@@ -170,10 +169,15 @@ def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
         return by_rows(lambda own, at: _normaliser(key, params, own, n_temperatures, at), rows.rows(some), knots)
 
     most = most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
-    typical = np.zeros(rows.n_rows)
+    return narrowed(anneal, params.weights.dtype, most, seed + 1, _narrow(rows))
+
+
+def _narrow(rows: Buckets) -> np.ndarray:
+    """The width that the bounds of each row should have."""
+    n_sites = np.zeros(rows.n_rows)
     for bucket, place in zip(rows.buckets, rows.places, strict=True):
-        typical[place] = NATS_PER_SITE * n_slots(bucket)
-    return narrowed(anneal, rows.n_rows, params.weights.dtype, most, seed + 1, lambda _: width_of_narrow(typical))
+        n_sites[place] = n_slots(bucket)
+    return width_of_narrow(n_sites)
 
 
 def draw(key: PRNGKey, params: Params, n_rows: int, schema: Schema | None = None) -> np.ndarray:

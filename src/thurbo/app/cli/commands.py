@@ -113,25 +113,29 @@ def fit(
     checkpoint: Path | None = None,
     resume: bool = False,
     seed: int = 0,
+    devices: int | None = None,
+    several: options.Processes,
     run: options.Work,
 ) -> None:
     """Fit a model to a table and save it."""
     began = time.perf_counter()
+    is_first = _joined(several)
     tables.check_output_as(output)
     state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
     frame, found = with_schema(data, schema, names, missing, in_parts=True)
     is_table = schema is None and names.row is None
-    if not run.quiet and is_table and (advice := tables.hint(frame)):
+    if is_first and not run.quiet and is_table and (advice := tables.hint(frame)):
         say(advice)
     from thurbo.fit.settings import Learning, Prediction
     from thurbo.tbm import TBM
 
     share: Any = "auto" if hold_out is None else hold_out
-    learning: Any = None if hold_out is None else Learning(validation_fraction=share)
+    how: dict[str, Any] = {"validation_fraction": share, "devices": "auto" if devices is None else devices}
+    learning: Any = None if hold_out is None and devices is None else Learning(**how)
     if masking is not None:
-        learning = Prediction(masking=masking.value, validation_fraction=share)
+        learning = Prediction(masking=masking.value, **how)
     model = TBM(
         found if ordinals is None else found.read_ordinals(ordinals.value),
         n_hidden="auto" if hidden is None else hidden,
@@ -148,6 +152,8 @@ def fit(
     before = time.perf_counter() - began  # reading the file
     model.fit(frame)
     model.time_spent_ = {name: s + before * (name in ("reading", "total")) for name, s in model.time_spent_.items()}
+    if not is_first:
+        return
     if model._unfinished is not None:
         raise _interrupted(model, output, state)
     model.save(output)
@@ -156,6 +162,18 @@ def fit(
             each.unlink(missing_ok=True)  # kept if the fit did not run to its end, so that it can be resumed
     for line in _summary(model, frame, output):
         typer.echo(line)
+
+
+def _joined(several: options.Processes) -> bool:
+    """Join the other processes of this job, if there are any; whether this is the one that writes files."""
+    if not several.distributed:
+        if any(each is not None for each in several[1:]):
+            raise ThurboError("--coordinator, --processes and --process are for --distributed; give that, too")
+        return True
+    from thurbo import parallel
+
+    parallel.initialize(*several[1:])
+    return parallel.is_first()
 
 
 def _interrupted(model: Any, output: Path, state: Path | None) -> CommandInterrupted:

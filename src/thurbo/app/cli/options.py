@@ -38,6 +38,15 @@ class LongNames(NamedTuple):
     columns: Path | None = None
 
 
+class Processes(NamedTuple):
+    """Whether this process is one of several that fit a model together, and which one."""
+
+    distributed: bool = False
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
+
+
 class Work(NamedTuple):
     """How a command runs."""
 

@@ -279,7 +279,7 @@ def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[
     in_columns = [f'"{text}" in {counted(n, "column")}' for text, n in codes.most_common()]
     lines += _part("Counted as missing", in_columns, _MOST_CODES, ", ")
     skips = [
-        f"{_names(schema, skip.columns)}: asked only if {schema.display_names[skip.asked_if]} is {when(schema, skip)}"
+        f"{_names(schema, skip.columns)}: asked only if {schema.display_names[skip.asked_if]} {when(schema, skip)}"
         for skip in schema.skips
     ]
     lines += _part("Not asked of everyone; not imputed where not asked", skips, _MOST_SKIPS)

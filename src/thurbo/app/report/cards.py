@@ -228,7 +228,7 @@ def _lines(record: Mapping[str, Any], texts: Texts, gates: Collection[str], is_o
     The gate comes first where it decides that rows are not asked, and does not count elsewhere.
     """
     several = [{**each, "sign": sign} for side, sign in _SIDES.items() for each in record[side]]
-    several = [each for each in several if is_out or each["column"] not in gates]
+    several = [each for each in several if is_out or each["several"] or each["column"] not in gates]
     lines, seen = list[dict[str, Any]](), Counter[str]()
     for each in sorted(several, key=lambda one: (is_out and one["column"] not in gates, -abs(one["z"]))):
         name = each["column"]

@@ -21,7 +21,6 @@ from thurbo.app.report.cards import Described, plain
 from thurbo.app.report.wording import (
     NOTHING,
     Texts,
-    base,
     brief_of,
     listing,
     missing_kinds,
@@ -175,10 +174,9 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         told.add(both)
         pair = ((one, shown["answer"]), (other, shown["other_answer"]))
         answers = [quoted(with_answer(texts[name]["brief"], answer)) for name, answer in pair]
-        words = (
-            f"{percent(shown['share'])} ({base(shown['n_with_answer'], 'answers', described.is_weighted)}) of those "
-        )
-        words += f"who answered {answers[0]} answered {answers[1]}; {percent(shown['share_of_others'])} of the others."
+        rests_on = f"{'weighted; ' * described.is_weighted}base: {shown['n_with_answer']:,} answers"
+        words = f"{percent(shown['share'])} ({rests_on}) of those who answered {answers[0]} answered "
+        words += f"{answers[1]}; {percent(shown['share_of_others'])} of the others."
         found.append({"columns": [one, other], "strength": strength, **shown, "words": words})
     return found
 
@@ -317,7 +315,7 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         shown = []
         for skip, names in skips:
             out = max(data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names)
-            condition = f"asked only if {_names([skip.asked_if], texts)} is {when(schema, skip)}"
+            condition = f"asked only if {_names([skip.asked_if], texts)} {when(schema, skip)}"
             shown.append(f"{_names(names, texts, 2)}: {condition} ({percent(out)} were not asked)")
         n = len({name for _, names in skips for name in names})
         yield "note", _counted(n, "question", "not asked of everyone"), f"{'; '.join(shown)}. This is not missing."

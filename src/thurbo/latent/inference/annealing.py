@@ -425,8 +425,7 @@ def log_partition_annealed(
 
 # ---- More temperatures until bounds are narrow
 
-WIDTH, RELATIVE_WIDTH = 0.1, 0.005  # of narrow bounds: nats, or relative to the size of log F(e) − log F(∅)
-NATS_PER_SITE = 0.1  # of log F(e) − log F(∅), where no row is at hand: for log F(∅) itself
+WIDTH, WIDTH_PER_SITE = 0.1, 0.0005  # of narrow bounds, in nats: at least, and for each site
 FIRST, MOST = 32, 8192  # temperatures
 WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
 CELLS, CELLS_OF_GPU = 4096, 1 << 17  # slots of the rows that are annealed together
@@ -493,13 +492,12 @@ def most_temperatures(n_cells: int) -> int:
 Anneal = Callable[..., Bracket]  # of key, number of temperatures, knots and the numbers of some rows
 
 
-def narrowed(
-    anneal: Anneal, n_rows: int, dtype: np.dtype, most: int, seed: int, narrow: Callable[[np.ndarray], np.ndarray]
-) -> Scores:
+def narrowed(anneal: Anneal, dtype: np.dtype, most: int, seed: int, narrow: np.ndarray) -> Scores:
     """Twice to eight times as many temperatures for each row whose bounds are not narrow, until they are or `most`.
 
-    The variance of log w is in inverse proportion to their number. `narrow` is the width to reach, given log F.
+    The variance of log w is in inverse proportion to their number. `narrow` is the width to reach, [row].
     """
+    n_rows = len(narrow)
     found = Scores(*np.zeros((4, n_rows)))
     knots = np.array(first_knots(n_rows, dtype))
     wanted, level = np.full(n_rows, FIRST), FIRST
@@ -510,16 +508,16 @@ def narrowed(
             knots[rows] = bracket.knots
             for own, new in zip(found, scores(bracket), strict=True):
                 own[rows] = new
-            ratio = np.nan_to_num(found.width[rows] / narrow(found.value)[rows])
+            ratio = np.nan_to_num(found.width[rows] / narrow[rows])
             more = level * 2 ** np.clip(np.ceil(2.0 * np.log2(np.maximum(ratio, 1.0))), 0, 3).astype(int)
             wanted[rows] = np.where((more > level) & (level < most), np.minimum(more, most), 0)
         level *= 2
     return found
 
 
-def width_of_narrow(log_p: np.ndarray) -> np.ndarray:
-    """Bounds that are not wider than this are narrow enough."""
-    return np.maximum(WIDTH, RELATIVE_WIDTH * np.abs(log_p))
+def width_of_narrow(n_sites: np.ndarray) -> np.ndarray:
+    """Bounds of rows of so many sites that are not wider than this are narrow enough."""
+    return np.maximum(WIDTH, WIDTH_PER_SITE * n_sites)
 
 
 def by_rows(function: Callable[..., Bracket], evidence: Buckets, knots: np.ndarray) -> Bracket:

@@ -48,6 +48,7 @@ class Column(ABC):
     has_tasks: ClassVar[bool] = False  # whether a cell is a list of comparisons, each with noise of its own
     has_site_per_label: ClassVar[bool] = False  # or one site in all
     is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
+    has_options: ClassVar[bool] = False  # whether it is any number of `labels`; each of them can decide that too
     registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     choices: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("unseen", ("error", "missing")),)  # of its settings

@@ -71,6 +71,7 @@ class MultiSelect(SpreadColumn):
     choices = (("blank", (None, "unticked", "unasked")),)
     n_cuts = 1
     has_site_per_label = True
+    has_options = True
     options: tuple[Any, ...] | None = None
     sep: str = ";"
     mentions: tuple[str, ...] | None = field(default=None, kw_only=True)

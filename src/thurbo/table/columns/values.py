@@ -7,6 +7,7 @@ names. A column that cannot read a value refuses it with a reason and a remedy, 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -154,11 +155,18 @@ def natural(labels: tuple[Any, ...], codes: NDArray[Any]) -> NDArray[Any]:
     return table[np.where(missing, -1, codes)]
 
 
-_OPPOSITE = {"yes": "no", "true": "false", "y": "n", "t": "f", "1": "0", "selected": "not selected"}
+_OPPOSITE = {"ja": "nein", "oui": "non", "s\u00ed": "no", "s\u00ec": "no", "si": "no", "sim": "n\u00e3o"}
+_OPPOSITE |= {"yes": "no", "true": "false", "y": "n", "t": "f", "1": "0", "selected": "not selected"}
 _OPPOSITE |= {"checked": "unchecked", "ticked": "not ticked", "chosen": "not chosen", "mentioned": "not mentioned"}
 _AFFIRMATIVE = frozenset(_OPPOSITE)
 _OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
+_OPPOSITE |= {"nee": "ja", "nej": "ja", "nei": "ja"}
 _OPPOSITE |= {"unselected": "selected", "not checked": "checked", "unticked": "ticked"}
+
+
+_NEGATED = re.compile(
+    r"(?:no|not|non|never|none|nothing|without|(?:do|does|did|has|have|is)(?:n't| not))\b", re.IGNORECASE
+)
 
 
 def is_word(value: str) -> bool:
@@ -189,6 +197,9 @@ def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
         if true is None:
             true = other if is_affirmative(other) else only
     first, second = distinct
+    negated = [value for value in distinct if isinstance(value, str) and _NEGATED.match(value)]
+    if true is None and len(negated) == 1 and not any(map(is_affirmative, distinct)):
+        true = second if negated[0] == first else first
     if true is None and is_affirmative(first) == is_affirmative(second) and is_negative(first) != is_negative(second):
         true = second if is_negative(first) else first
     if true is None:

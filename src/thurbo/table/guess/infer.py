@@ -342,14 +342,12 @@ def _guessed(
     if not recode:
         return guess(cells, is_array, note, shared)
     found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
-    column = found.column
+    if not found.column.is_one_label:  # lists have spellings of their options
+        return guess(cells, is_array, note, shared) if found.column.role == "answer" else found
+    gone = dict(found.column.missing)
+    column = _with(found.column, {text: text for text, to in recode.items() if to in gone})
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
-    if column.role != "answer" or column.kind not in _FOLDED or not used:
-        return found
     return found._replace(column=replace(column, recode=used), reason=f"{found.reason}{in_words(used)}")
-
-
-_FOLDED = ("binary", "ordinal", "categorical", "banded")
 
 
 def _once(found: Inferred, role: Role, reason: str) -> None:

@@ -27,7 +27,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, TOOLS, TOOLS_BESIDE
+from thurbo.table.guess.words import NAMES, OTHER, TOOLS, TOOLS_BESIDE, unaccented
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -44,25 +44,32 @@ _SPLITS = (
     re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
+    re.compile(r"^(?P<head>.*\S)\s*\((?P<rest>[^()]*[^\d()][^()]*)\)$", re.DOTALL),
     re.compile(r"^(?P<head>.*\S)\s*(?:>>|/)\s*(?P<rest>[^/>].*)$", re.DOTALL),
     re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
     re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
     re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
+    re.compile(r"^(?:[A-Za-z]{0,3}\d\w*[.:)]\s+)?(?P<head>.*\?)\s+(?P<rest>[^?]+)$", re.DOTALL),  # "Q1_2. Which? TV"
 )
 _OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
 _NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
-_SELECT = re.compile(r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b")
+_SELECT = re.compile(
+    r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b|mehrfach|zutreffende"
+    r"|(plusieurs|varias|mehrere|meerdere|flere|flera|todas las|toutes les) \w+|piu risposte"
+)
 _ASKS = re.compile(
     r"\b(which|what|where|whom?|why|how (do|did|is|are|was|were|has|have)|select|check|tick|choose|mark|apply|any of|"
-    r"following)\b"
+    r"following|welche[rsn]?|quel(le)?s?|cual(es)?|qual[ei]?|quais|welke|hvilken?|vilk[ae]n?)\b"
 )
 _LAST = re.compile(
-    r"(other|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
+    rf"({OTHER}|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
     r"(i )?do ?n.t know|not applicable)\b.{0,40}",
     re.IGNORECASE,
 )
-_OTHER = re.compile(r"(\d+[_ ])?other\b.{0,60}|.*\bother[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I)
-_BESIDE = re.compile(r"other|.*\[other\]", re.IGNORECASE)
+_OTHER = re.compile(
+    rf"(\d+[_ ])?({OTHER})\b.{{0,60}}|.*\b({OTHER})[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I
+)
+_BESIDE = re.compile(rf"({OTHER})|.*\[({OTHER})\]", re.IGNORECASE)
 _BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools give to boxes
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
@@ -196,8 +203,8 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
         texts.append({name: titles.get(name, "") for name in columns.names})
     for text in texts:
         splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
-        splits += [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits.insert(-5, _dashes(text))  # before brackets, numbers and prefixes
+        made = [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
+        splits += [*made[:2], _dashes(text), *made[2:]]  # before brackets, numbers and prefixes
         if text is texts[0]:
             splits.insert(0, _beside_lists(columns))
         for parts in splits:
@@ -340,10 +347,10 @@ def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = F
         return True
     if styles - {"box", "yes"}:
         return False
-    labels = [part.rest for part, _ in ticks]
-    asks = len(ticks) > 2 and (_ASKS.search(head.casefold()) or any(map(_LAST.fullmatch, labels)))
+    labels, plain = [part.rest for part, _ in ticks], unaccented(head.casefold())
+    asks = len(ticks) > 2 and (_ASKS.search(plain) or any(map(_LAST.fullmatch, labels)))
     by_tool = any(_BOX_NAME.search(part.name) for part, _ in ticks)
-    return bool(asks or has_text or by_tool or _SELECT.search(head.casefold())) or (
+    return bool(asks or has_text or by_tool or _SELECT.search(plain)) or (
         (len(known) > 2 or len(styles) == 1) and exclusive(known)
     )
 
@@ -589,7 +596,7 @@ def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None
         pairs = [(_Part(tick.name, group.name, label, None), tick) for tick, label in zip(own, labels, strict=True)]
         heads = f"{group.name} {group.title}"
         if _are_options(heads, pairs, has_text):
-            selects = _SELECT.search(heads.casefold())
+            selects = _SELECT.search(unaccented(heads.casefold()))
             choice = None if selects or _are_twice(own) else _choice(group, own, labels)
             if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale
                 return choice

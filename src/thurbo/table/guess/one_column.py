@@ -139,7 +139,7 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
     occurring = [whole(code) for code in distinct]
     known = list(dict.fromkeys([*texts, *occurring]))
     missing = {code: texts.get(code, str(code)) for code in known if note.is_missing(code)}
-    kinds = {code: unanswered(text) for code, text in texts.items() if code not in missing}
+    kinds = {code: unanswered(text) if text else None for code, text in texts.items() if code not in missing}
     kept = [code for code, kind in kinds.items() if kind is None] + [code for code in occurring if code not in texts]
     # If the file declares missing codes but not "don't know", although SPSS allows one more, it is an answer.
     knows = note.measure == "nominal" and bool(note.missing) and note.has_room
@@ -349,7 +349,7 @@ def _in_order(codes: Iterable[Any]) -> list[Any]:
 
 # Confidence of an order that only the data say, and of categories whose rare ones are joined.
 BY_DATA, JOINED = 0.6, 0.85
-_FEWEST_TEXTS = 5  # that all differ, or mostly if they are many
+_FEWEST_TEXTS, _MANY_TEXTS = 5, 10  # that all differ, or mostly if they are many; of whatever length
 _COVERED = 0.6  # share of answers that the kept categories must cover
 _COVERED_BY_CODES = 0.2  # the same where the answers are codes, which somebody has sorted already
 _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of their codes
@@ -374,10 +374,7 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
     texts = _sorted_out(distinct, which)
     kept, missing, less = texts.kept, texts.missing, texts.less
     if len(kept) == 2 and (shared is None or len(shared.labels) == 2):
-        false, true = false_and_true(list(kept), None)
-        low_and_high = scale(kept)
-        if low_and_high is not None and not {false.casefold(), true.casefold()} & {"no", "yes"}:
-            false, true = (text for _, text in sorted(zip(low_and_high.heights, kept, strict=True)))
+        false, true = _low_and_high(kept)
         column = Binary(values=(false, true), missing=missing)
         return Decision(column, f"two values, {show(false)} and {show(true)}{less}", texts.sure)
     if (
@@ -393,6 +390,16 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
             return found
     found = decision(list_of_options(texts) or _by_data(texts, shared) or _categories(texts))
     return found._replace(sure=min(found.confidence, texts.sure))
+
+
+def _low_and_high(pair: list[Any]) -> tuple[Any, Any]:
+    """Two answers, of which the second one is "yes", or higher on a scale."""
+    found = scale(pair) if all(isinstance(text, str) for text in pair) else None
+    if found is None or any(map(is_word, pair)):
+        false, true = false_and_true([whole(value) for value in pair], None)
+        return false, true
+    low, high = (text for _, text in sorted(zip(found.heights, pair, strict=True)))
+    return low, high
 
 
 def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
@@ -568,7 +575,7 @@ def _categories(texts: Texts) -> Found:
     """Categories, the rare ones joined; or free text, if most texts are different, and many have several words."""
     words = np.mean([len(text.split()) for text in texts.kept])
     n_texts, often = len(texts.kept), texts.n_answers / 2 if texts.n_answers >= FEW_CATEGORIES else texts.n_answers - 1
-    if n_texts >= _FEWEST_TEXTS and n_texts > often and words >= 3:
+    if n_texts >= _FEWEST_TEXTS and n_texts > often and (words >= 3 or _MANY_TEXTS <= n_texts == texts.n_answers):
         return Ignore("it is free text"), f"most texts are different, such as {show(max(texts.kept, key=len))}"
     kept, what = texts.kept, f"{len(texts.kept)} different texts without a known order"
     if len(kept) <= FEW_CATEGORIES:
@@ -700,7 +707,7 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if len(distinct) == 2 and (shared is None or len(shared.labels) < 3):
         if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and not all(map(_is_known, distinct)):
             return Ignore("it is free text"), "two people wrote something, each a text of their own"
-        false, true = false_and_true([whole(value) for value in distinct], None)
+        false, true = _low_and_high(distinct)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
     if not any(isinstance(value, str) for value in distinct):
         return _numbers(distinct, cells, shared)

@@ -7,6 +7,7 @@ Guarantees that options are those of the column that is proposed: reading a cell
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -39,7 +40,7 @@ class Texts(NamedTuple):
     @property
     def missing(self) -> dict[Any, str]:
         """The texts that are not answers, as the setting of a column."""
-        return {text: text for text in self.gone}
+        return {text: text or "blank" for text in self.gone}
 
     @property
     def less(self) -> str:
@@ -64,8 +65,8 @@ def is_used(separator: str, texts: Sequence[str]) -> bool:
 
 def _with_lists(sep: str, texts: Texts) -> Texts:
     """Texts with the lists that name an answer beside what is none: "red; prefer not to say"."""
-    back = [text for text in texts.gone if sep in text and not all(map(unanswered, listed(text, sep)))]
-    if not back or not is_used(sep, texts.kept):
+    back = [text for text in texts.gone if not text or (sep in text and not all(map(unanswered, listed(text, sep))))]
+    if not back or not (is_used(sep, texts.kept) or _are_lists(sep, texts)):
         return texts
     gone = [text for text in texts.gone if text not in back]
     n_each = (texts.n_cells - texts.n_answers) // max(len(texts.gone), 1)  # how often is not known of each
@@ -77,20 +78,26 @@ def _are_lists(sep: str, texts: Texts) -> bool:
     alone = {text for text in texts.kept if sep not in text}
     lists = [listed(text, sep) for text in texts.kept if sep in text]
     known = all(len(parts) > 1 and alone.issuperset(parts) for parts in lists)
-    return bool(lists) and len(alone) > 1 and known
+    are_codes = sep != " " or (len(lists) > 1 and all(map(_CODE.fullmatch, alone - {""})))
+    return bool(lists) and len(alone) > 1 and known and are_codes
 
 
-_FEWEST_CONTINUED = 3
+_CODE = re.compile(r"[a-z0-9_.-]+")  # as tools for interviews write them, in lists with blanks between
+_FEWEST_CONTINUED, _SURELY = 3, 20  # different lists, and rows, in which two entries are together
 
 
-def _with_continued(lists: list[list[str]], sep: str) -> list[list[str]]:
-    """Lists with entries joined that are one option: a text in lower case always after the same text with a capital."""
+def _with_continued(lists: list[list[str]], counts: Sequence[int], sep: str) -> list[list[str]]:
+    """Lists with entries joined that are one option: always together, the second in lower case, or in many rows."""
     after = Counter(pair for entries in lists for pair in pairwise(entries))
     alone = Counter(entry for entries in lists for entry in entries)
+    rows: Counter[str] = Counter()
+    for entries, count in zip(lists, counts, strict=True):
+        rows.update(dict.fromkeys(entries, count))
     together = {
         (one, two)
         for (one, two), n in after.items()
-        if n >= _FEWEST_CONTINUED and alone[one] == alone[two] == n and two[:1].islower() and one[:1].isupper()
+        if _FEWEST_CONTINUED <= n == alone[one] == alone[two]
+        and ((two[:1].islower() and one[:1].isupper()) or (sep == "," and n < len(lists) and rows[one] >= _SURELY))
     }
     if not together or sum(n for entry, n in alone.items() if entry[:1].islower()) > sum(alone.values()) / 2:
         return lists
@@ -114,12 +121,12 @@ def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
 
 def list_of_options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
-    for sep in SEPARATORS:
+    for sep in (*SEPARATORS, " "):
         texts = _with_lists(sep, texts)
         of_parts = _are_lists(sep, texts)
-        if not of_parts and not is_used(sep, texts.kept):
+        if not of_parts and (sep == " " or not is_used(sep, texts.kept)):
             continue
-        lists = _with_continued([listed(text, sep) for text in texts.kept], sep)
+        lists = _with_continued([listed(text, sep) for text in texts.kept], texts.counts, sep)
         counts: Counter[str] = Counter()
         for options, count in zip(lists, texts.counts, strict=True):
             counts.update(dict.fromkeys(options, count))
@@ -149,7 +156,7 @@ def list_of_options(texts: Texts) -> Found | None:
             continue  # sentences have commas too
         rare = len(counts) - len(common)
         reason = f"a guess: texts such as {show(max(texts.kept, key=len))} are lists of {len(common)} options, "
-        marks = "line breaks" if sep == "\n" else f'"{sep}"'
+        marks = {"\n": "line breaks", " ": "blanks"}.get(sep, f'"{sep}"')
         reason += f"separated by {marks}" + (f"; {rare} rare options are left out" if rare else "")
         used = {text: to for text, to in recode.items() if to in common}
         unseen: Any = "missing" if rare else "error"

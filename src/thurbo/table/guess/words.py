@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import inf
 from typing import Any, Literal, NamedTuple, get_args
+from unicodedata import normalize
 
 Patterns = tuple[re.Pattern[str], ...]
 _WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
@@ -35,6 +36,8 @@ NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
 DEGREES = _weighed(
     (
         (r"(?:do not|don't|not|no) (?P<stem>.+) at all", -3.0),
+        (r"not nearly (?P<stem>.+) enough", -3.0),
+        (r"not quite (?P<stem>.+) enough", -1.0),
         (r"not (?P<stem>.+) enough", -2.0),
         (r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much", -1.0),
         *(
@@ -50,8 +53,24 @@ OPPOSITES, SAME = (
 )
 _TIMES = _weighed(_WORDS["rates"]["times"])
 Kind = Literal["absent", "unknown", "doubtful"]
-_UNANSWERED: dict[Kind, Patterns] = {kind: _compiled(_WORDS["unanswered"][kind]) for kind in get_args(Kind)}
-_NOT_ASKED = _compiled(_WORDS["unanswered"]["not_asked"])
+_LANGUAGES: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("languages.toml").read_text("utf-8"))
+_TRANSLATED = {
+    language: tuple((re.compile(rf"\b(?:{phrase})(?:\b|(?<!\w))"), english) for english, phrase in phrases.items())
+    for language, phrases in _LANGUAGES.items()
+}
+
+
+def _also(*english: str) -> str:
+    """What other languages say for some English phrases."""
+    return "|".join(each[phrase] for each in _LANGUAGES.values() for phrase in english if phrase in each)
+
+
+OTHER = f"other|{_also('other')}"  # in any language
+_ELSEWHERE = {"absent": [_also("no answer", "not applicable")], "unknown": [_also("don't know")], "doubtful": []}
+_UNANSWERED: dict[Kind, Patterns] = {
+    kind: _compiled([*_WORDS["unanswered"][kind], *_ELSEWHERE[kind]]) for kind in get_args(Kind)
+}
+_NOT_ASKED = _compiled([*_WORDS["unanswered"]["not_asked"], _also("not applicable")])
 NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
 TOOLS_BESIDE = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools_beside"].items()}
 TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
@@ -80,6 +99,7 @@ LEADING = re.compile(
 )
 # Words at the end that several texts share: "satisfied with my job".
 _TAIL = re.compile(r" (?:with|about|of|in|for|from|on|by|to|at|that|than|my|the|this|your|it|me|us)\b.*")
+_PICTURE = "[\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]"  # beside words
 _SHORT = {"lt": "less than", "sevrl": "several", "thn": "than", "nrly": "nearly", "yr": "year", "yrs": "years"}
 _SHORT |= {"slghtly": "slightly", "extrmly": "extremely", "almst": "almost", "wrg": "wrong"}
 _SHORT |= {"wk": "week", "mth": "month", "hrs": "hours", "hr": "hour", "mins": "minutes", "min": "minutes"}
@@ -297,6 +317,38 @@ def unnumbered(text: str) -> str:
     return ((match[2] or "") if match else "").strip() or text
 
 
+_AGO = re.compile(r"\bago\b|^(?:with)?in (?:the )?(?:past|last)\b|^(?:today|yesterday|(?:this|last) \w+)$")
+_PAST = re.compile(
+    r"\b(?:with)?in(?: the (?:past|last))?\b|\b(?:during|over) the (?:past|last)\b|^(?:the )?(?:past|last)\b"
+)
+_SINCE = re.compile(
+    r"(?:(?P<less>this|under|less than|up to)|(?P<more>more than|over|at least|longer than|not under)|about)? ?"
+    r"(?:(?P<low>\d+|an?|a few|a couple of|several)(?: ?(?:-|\u2013|to) ?(?P<high>\d+))?)?(?P<plus>\+| or more)? ?"
+    rf"(?P<unit>{'|'.join(_SPANS)})s?(?P<or> (?:or|and) more)?(?: ago)?(?: or (?:more|longer|earlier))?"
+)
+_LONG_AGO = re.compile(r"(?:longer|long|a long time|some time) ago|earlier|before (?:that|then)|more than that")
+
+
+def _recency(words: list[str]) -> list[float] | None:
+    """How recently something was, from "never" to "today", if at least two texts say how long ago it was."""
+    found = [_seconds_ago(word) for word in words]
+    known = [each for each in found if each is not None]
+    says_when = sum(map(bool, map(_AGO.search, words))) > 1
+    return [-each for each in known] if len(known) == len(words) and says_when else None
+
+
+def _seconds_ago(text: str) -> float | None:
+    fixed = {"never": 1e12, "today": 0.0, "yesterday": _SPANS["day"]}
+    match = _SINCE.fullmatch(_counted(_PAST.sub("under", text)))
+    if match is None or text in fixed:
+        return fixed.get(text, 1e11 if _LONG_AGO.fullmatch(text) else None)
+    few = {"a few": 3.0, "a couple of": 2.0, "several": 4.0}
+    low = few.get(match["low"]) or (float(match["low"]) if (match["low"] or "a").isdecimal() else 1.0)
+    number = (low + float(match["high"])) / 2 if match["high"] else low
+    times = 0.5 if match["less"] == "this" else 0.99 if match["less"] else 1.01 if match["more"] or match["or"] else 1.0
+    return number * times * _SPANS[match["unit"]] * (1.01 if match["plus"] else 1.0)
+
+
 _TIMES_ONLY = re.compile(r"(?:only |just )?(?:once|twice|once or twice|(?:a few|several|many|\d+(?: ?- ?\d+)?) times)")
 
 
@@ -306,6 +358,8 @@ def rates(texts: Sequence[str]) -> list[float] | None:
     if past:  # "once or twice" beside "not in the past month"
         texts = [f"{text} a {past[1]}" if _TIMES_ONLY.fullmatch(text) else text for text in texts]
     found = [_rate(text) for text in texts]
+    if sum(map(bool, map(_AGO.search, texts))) > 1:
+        return None  # how long ago, not how often
     if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
         return None
     return [rate for rate, _ in found if rate is not None]
@@ -367,8 +421,43 @@ class Scale(NamedTuple):
 
 
 def scale(texts: Sequence[str]) -> Scale | None:
-    """The scale that the texts belong to, or None if it is unknown."""
+    """The scale that the texts belong to, in any language of languages.toml, or None if it is unknown."""
+    return next(filter(None, map(_english_scale, chain([tuple(texts)], _in_english(texts)))), None)
+
+
+def _english_scale(texts: Sequence[str]) -> Scale | None:
     return _scale(tuple(texts)) if 2 <= len(texts) <= _MOST_LEVELS else None
+
+
+_LONGEST = 80  # characters of an answer that is translated
+
+
+def _in_english(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The texts in English words, once for each language that more than half of them are in."""
+    if 2 <= len(texts) <= _MOST_LEVELS and max(map(len, texts)) <= _LONGEST:
+        each = [_translated(text) for text in texts]
+        for place in range(len(_TRANSLATED)):
+            said = tuple(found[place] or text for found, text in zip(each, texts, strict=True))
+            if 2 * sum(bool(found[place]) for found in each) > len(texts) and len(set(said)) == len(texts):
+                yield said
+
+
+@lru_cache(maxsize=4096)
+def _translated(text: str) -> tuple[str, ...]:
+    """A text in English words, by language; empty where it has no word of the language."""
+    plain, found = unaccented(text.casefold()), []
+    for phrases in _TRANSLATED.values():
+        said = plain
+        for phrase, english in phrases:
+            said = phrase.sub(english, said)
+        found.append(" ".join(said.split()) if said != plain else "")
+    return tuple(found)
+
+
+def unaccented(text: str) -> str:
+    """A text in lower case without accents: "\u00e9t\u00e9" as "ete"."""
+    text = text.replace("\u2019", "'").replace("\u00f8", "o").replace("\u00e6", "ae")
+    return text if text.isascii() else re.sub(r"[\u0300-\u036f]", "", normalize("NFKD", text))
 
 
 @lru_cache(maxsize=4096)  # questionnaires repeat a few scales many times
@@ -384,8 +473,15 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
         return _scale(tuple(said)) if len(set(said)) == len(texts) else None
     if ends := _worded_ends(texts):
         return Scale("numbered", tuple(ends))
+    given = [match for text in texts if (match := re.fullmatch(r"(\d+) ?(?:/|out of|of) ?(\d+)", text.strip()))]
+    if len(given) == len(texts) and len({match[2] for match in given}) == 1:  # "4/5", "4 out of 5"
+        return Scale("numbered", tuple(float(match[1]) for match in given))
+    signs = [text.replace("\ufe0f", "") for text in texts]  # stars, each a sign with the mark of a picture
+    if len(set("".join(signs))) == 1 and not signs[0][:1].isalnum():
+        return Scale("signs", tuple(map(float, map(len, signs))))
     plain = [_plain(text) for text in texts]
     ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
+        ("how long ago", _recency),
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
         ("rate", rates),
         ("statements", _statements),
@@ -400,14 +496,16 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     counts = bands([_counted(text) for text in plain])
     if counts is not None:
         return _of_bands(counts)
+    firsts, lasts = zip(*(text.rpartition(" ")[::2] for text in texts), strict=True)
+    if len(texts) > 2 and len(set(lasts)) == 1 and all(firsts):  # "first choice", "second choice"
+        return _scale(firsts)
     heads = [_EXPLAINED.split(text, maxsplit=1)[0].strip() for text in texts]
     explained = sum(head != text.strip() for head, text in zip(heads, texts, strict=True))
     return _scale(tuple(heads)) if explained > len(texts) / 2 and all(heads) and len(set(heads)) == len(texts) else None
 
 
-_EXPLAINED = re.compile(
-    r"\s*(?:--|[-\u2013\u2014:;(])\s+|\s+\("
-)  # "Low: we are at the start", "Never -- I do not use it"
+# "Low: we are at the start", "Never -- I do not use it"
+_EXPLAINED = re.compile(r"\s*(?:--|[-\u2013\u2014:;(])\s+|\s+\(")
 LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
 
 
@@ -454,21 +552,28 @@ class Ordered(NamedTuple):
         """The two ends of each level, if the levels are bands of a number."""
         plain = [_plain(text) for text in self.levels]
         ways = (self.levels, [unnumbered(text) for text in self.levels], [_counted(text) for text in plain])
-        return next(filter(None, map(bands, ways)), None) if self.name == "bands" else None
+        return (
+            next(filter(None, map(bands, (*ways, *_in_english(self.levels)))), None) if self.name == "bands" else None
+        )
 
 
 UNDECIDED = re.compile(r"no (?:opinion|view)|(?:i am |i'm )?(?:not sure|unsure|uncertain)")
 _FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
 _MOST_APART = 12  # most answers among which any one may be set apart
-KNOWN, BY_WORDS, NEGATIVE = (
-    0.95,
-    0.9,
-    0.7,
-)  # how sure: a known scale, answers apart by their words, a negated lowest level
+KNOWN, BY_WORDS, NEGATIVE = 0.95, 0.9, 0.7  # how sure: a known scale, known words apart, a negated level
 
 
 def levels_of(texts: Sequence[str]) -> Ordered | None:
     """The scale of at least three of the texts, if the others are answers of people whom it does not fit."""
+    for said in chain([tuple(texts)], _in_english(texts)):
+        if found := _english_levels(said):
+            own = dict(zip(said, texts, strict=True))
+            levels, apart = (tuple(own[text] for text in each) for each in (found.levels, found.apart))
+            return found._replace(levels=levels, apart=apart, lowest=own.get(found.lowest, ""))
+    return None
+
+
+def _english_levels(texts: Sequence[str]) -> Ordered | None:
     plain = {text: _plain(unnumbered(text)) for text in texts}
     strong = [text for text in texts if STRONG.fullmatch(plain[text])]
     if len(texts) > 4:  # beside two answers, "not sure" is between them
@@ -481,19 +586,19 @@ def levels_of(texts: Sequence[str]) -> Ordered | None:
     )
     for gone in dict.fromkeys((tuple(strong), (), *((*strong, *gone) for gone in fewer))):
         rest = [text for text in texts if text not in gone]
-        found = scale(rest) if len(rest) >= (3 if gone else 2) else None
+        found = _english_scale(rest) if len(rest) >= (3 if gone else 2) else None
         if found is not None and found.name == "numbered":
             far = [text for text, code in zip(rest, found.heights, strict=True) if code >= _FAR]
             if 0 < len(far) < len(rest) - 2:  # "99. Other" beside "1. Low", "2", "3. High"
                 kept = [text for text in rest if text not in far]
-                found, rest, gone = scale(kept) or found, kept, (*gone, *far)
+                found, rest, gone = _english_scale(kept) or found, kept, (*gone, *far)
         if found is not None:
             return _with_lowest(found, rest, gone, [each for each in gone if each in weak and _is_negated(each)])
     if not 4 <= len(texts) <= _MOST_APART:
         return None
     for other in texts:
         rest = [text for text in texts if text != other and text not in strong]
-        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := scale(rest)):
+        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := _english_scale(rest)):
             lowest = _with_lowest(found, rest, (*strong, other), [other])
             return lowest if lowest.lowest else None  # it may be a level in words that are not known
     return None
@@ -514,10 +619,12 @@ def _is_negated(text: str) -> bool:
 def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
     """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
     levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
-    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree") and min(found.heights) > 0:
+    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree", "education") and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    return Ordered(found.name, levels, gone, BY_WORDS if gone else KNOWN)
+    sides = [text for text in gone if any(each.fullmatch(as_phrase(text)) for each in (STRONG, UNDECIDED))]
+    known = all(text in sides or unanswered(text) for text in gone)
+    return Ordered(found.name, levels, gone, (BY_WORDS if known else NEGATIVE) if gone else KNOWN)
 
 
 def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> tuple[list[Any], str] | None:
@@ -562,7 +669,7 @@ def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -
 
 def _plain(text: str) -> str:
     """A text in lower case and one spelling, without brackets, punctuation and double spaces."""
-    plain = re.sub(r"\([^)]*\)|\[[^\]]*\]", " ", text.casefold().replace("\u2019", "'"))
+    plain = re.sub(rf"\([^)]*\)|\[[^\]]*\]|{_PICTURE}", " ", text.casefold().replace("\u2019", "'"))
     plain = plain if plain.strip() else text.casefold()
     return _written(" ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-"))
 
@@ -640,7 +747,11 @@ def _statements(words: list[str]) -> list[float] | None:
 def _degrees(words: list[str]) -> list[float] | None:
     """Degrees of one word and of its opposite, of what is left without words that the texts share."""
     trimmed = [_TAIL.sub("", word) for word in words]
-    for texts in (words, trimmed, [" ".join(THING.sub(" ", word).split()) for word in words]):
+    ends = {word.rpartition(" ")[2] for word in words if not NEUTRAL.fullmatch(word)}
+    shared = f" {ends.pop()}" if len(ends) == 1 else ""  # "very low effort", "high effort"
+    without = [word.removesuffix(shared) for word in words]  # "fairly strongly": of what is not a degree itself
+    things = [" ".join(THING.sub(" ", word).split()) for word in words]
+    for texts in (words, trimmed, things, without, [f"{word} so" for word in without]):
         if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)) is not None:
             return found
     return None
@@ -686,9 +797,10 @@ def _degree(word: str) -> tuple[str, float]:
     word = _without_leading(word)
     word = re.sub(r"\btoo (much|little|many|few)\b", r"too-\1", word)
     word = re.sub(r"^(?:of )?(\w+) importance$", r"\1 important", word)
+    word = re.sub(r"^(\w+[^s\W])s (me|us|you|it|them)\b", r"\1 \2", word)  # "describes me" beside "not describe me"
     for pattern, degree in DEGREES:
         if match := pattern.fullmatch(word):
-            stem = _without_leading(match["stem"])
+            stem = _without_leading(match["stem"]).removeprefix("too ")  # "slightly too slow"
             return SAME.get(stem, stem) if stem not in OPPOSITES else stem, degree
     stem, degree = EXTREMES.get(word, (word, 2.0))
     return SAME.get(stem, stem), degree
@@ -720,11 +832,11 @@ _PARTS = re.compile(r"[/,;:()\[\]{}<>\u2013\u2014]| - |\bor\b|\band\b")
 @lru_cache(maxsize=4096)
 def unanswered(text: str) -> Kind | None:
     """The kind of non-answer that a text expresses, or None if it is an answer."""
-    plain = _ASIDE.sub(" ", text.casefold().replace("\u2019", "'").replace("`", "'"))
+    plain = _ASIDE.sub(" ", unaccented(text.casefold()).replace("`", "'"))
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before the text is split at slashes
     whole = _trimmed(plain)
     if not re.search(r"\w", plain.replace("_", "")):
-        return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]+", plain) else None  # "-", "??", "..."
+        return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]*", plain) else None  # "", "-", "??"
     parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
     for kind, phrases in _UNANSWERED.items():
         said = [part for part in parts if any(phrase.fullmatch(part) for phrase in phrases)]
@@ -740,7 +852,7 @@ _MOST_MORE = 3  # words beside "I don't know"
 
 def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
-    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", text.casefold())
+    plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", unaccented(text.casefold()))
     parts = [_trimmed(plain), *map(_trimmed, _PARTS.split(plain))]
     return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
 

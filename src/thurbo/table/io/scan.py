@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import json
 import os
 import tempfile
 import weakref
@@ -32,6 +33,7 @@ from thurbo.table.io.read_write import need
 LARGE, SAMPLE = 1 << 15, 20_000
 PIECE = 1 << 14  # rows that are read and encoded at a time
 ROWS_OF_GROUP = 1 << 16  # of a row group in files that are written here
+POSITION = "thurbo row"  # column of the positions of rows in a whole table
 MOST_DISTINCT = 1000  # different values of a column, each of which is to be in a sample
 
 
@@ -84,10 +86,11 @@ class RowSource(ABC):
         parts = [part.take(own) for part, own in self._with_rows(index)]
         return joined(parts)
 
-    def _with_rows(self, index: np.ndarray) -> Iterator[tuple[Table, np.ndarray]]:
+    def _with_rows(
+        self, index: np.ndarray, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[Table, np.ndarray]]:
         """The pieces that have some of these rows, and their positions in each."""
-        start = 0
-        for part in self.tables():
+        for part in self.tables(start, stop):
             own = index[np.searchsorted(index, start) : np.searchsorted(index, start + part.n_rows)]
             if len(own):
                 yield part, own - start
@@ -99,22 +102,37 @@ class RowSource(ABC):
         Only of columns that have few different values: each label is in the sample, however rare. `allowed` [row] are
         the rows from which is drawn, all by default.
         """
+        chosen, is_all = self._random(n, seed, allowed)
+        return chosen if is_all else np.union1d(chosen, _rare(self, chosen, allowed)[0])
+
+    def _random(self, n: int, seed: int, allowed: np.ndarray | None) -> tuple[np.ndarray, bool]:
+        """Positions of `n` random rows, increasing, and whether these are all that are allowed."""
         places = np.arange(self.n_rows) if allowed is None else np.flatnonzero(allowed)
         rng = np.random.default_rng(seed)
-        chosen = np.sort(rng.permutation(places)[:n]) if n < len(places) else places
-        if len(chosen) == len(places):
-            return places
-        seen: list[_Values | None] = [_Values() for _ in self.names]
-        start = 0
-        for part in self.tables():
-            own = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + part.n_rows)] - start
-            is_allowed = None if allowed is None else allowed[start : start + part.n_rows]
-            for place, values in enumerate(seen):
-                if values is not None and not values.take(part, place, own, is_allowed, start):
-                    seen[place] = None
-            start += part.n_rows
-        rare = {row for values in seen if values is not None for row in values.rare}
-        return np.union1d(chosen, np.asarray(sorted(rare), np.int64))
+        return (places, True) if n >= len(places) else (np.sort(rng.permutation(places)[:n]), False)
+
+
+def _rare(
+    source: RowSource,
+    chosen: np.ndarray,
+    allowed: np.ndarray | None = None,
+    start: int = 0,
+    stop: int | None = None,
+    columns: Collection[str] | None = None,
+) -> tuple[np.ndarray, list[str]]:
+    """The first row with each value that none of the chosen rows has, among those from `start` to `stop`.
+
+    Of columns with few values, and the names of these.
+    """
+    seen = {place: _Values() for place, name in enumerate(source.names) if columns is None or name in columns}
+    for part in source.tables(start, stop):
+        own = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + part.n_rows)] - start
+        is_allowed = None if allowed is None else allowed[start : start + part.n_rows]
+        gone = [place for place, values in seen.items() if not values.take(part, place, own, is_allowed, start)]
+        seen = {place: values for place, values in seen.items() if place not in gone}
+        start += part.n_rows
+    rare = {row for values in seen.values() for row in values.rare}
+    return np.asarray(sorted(rare), np.int64), [source.names[place] for place in seen]
 
 
 class _Values:
@@ -345,6 +363,40 @@ class Scan(RowSource):
         """Some rows, in increasing order, as one table in memory."""
         arrow = self._native(replace(p, native=p.native.take(own)) for p, own in self._with_rows(index))
         return replace(as_table(arrow.combine_chunks()), rows=index, book=self.book)
+
+    def drawn_part(self, n: int, seed: int, allowed: np.ndarray | None, start: int, stop: int) -> bytes:
+        """The rows from `start` to `stop` that `draw` may give, as an Arrow stream with their positions.
+
+        Columns that have few different values among them are named in its metadata.
+        """
+        import pyarrow as pa
+
+        chosen, is_all = self._random(n, seed, allowed)
+        own = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, stop)]
+        rare, few = (own[:0], self.names) if is_all else _rare(self, chosen, allowed, start, stop)
+        index = np.union1d(own, rare)
+        rows = self._native(replace(p, native=p.native.take(its)) for p, its in self._with_rows(index, start, stop))
+        columns, about = {name: rows.column(name) for name in self.names}, {MARK: json.dumps(list(few)).encode()}
+        rows, sink = pa.table({**columns, POSITION: index}, metadata=about), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        return bytes(sink.getvalue())
+
+    def drawn_of(
+        self, parts: Sequence[bytes], n: int, seed: int, allowed: np.ndarray | None
+    ) -> tuple[np.ndarray, Table]:
+        """What `draw` gives, and these rows, from the parts of all processes."""
+        import pyarrow as pa
+
+        found = [pa.ipc.open_stream(part).read_all() for part in parts]
+        few = set(self.names).intersection(*(json.loads(each.schema.metadata[MARK]) for each in found))
+        rows = pa.concat_tables((each.replace_schema_metadata() for each in found), promote_options="permissive")
+        position, rows = rows.column(POSITION).to_numpy(), rows.drop_columns([POSITION]).combine_chunks()
+        is_chosen = np.isin(position, self._random(n, seed, allowed)[0])
+        rare, _ = _rare(TableSource(replace(as_table(rows), book=self.book)), np.flatnonzero(is_chosen), columns=few)
+        is_chosen[rare] = True
+        table = as_table(rows.take(np.flatnonzero(is_chosen)).combine_chunks())
+        return position[is_chosen], replace(table, rows=position[is_chosen], book=self.book)
 
     def place(self, row: int) -> str:
         """The file, the row group and the row in it, counted from 0."""

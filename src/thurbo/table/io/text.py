@@ -17,7 +17,7 @@ import io
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -62,7 +62,10 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     if "\0" in text[:10_000]:
         raise ThurboError(f'cannot read "{path}" as text: it contains binary data; check its extension')
     separator = separator or find_separator(text)
-    names, skip, book = read_header(_first_rows(text, separator, path), path)
+    rows = _first_rows(text, separator, path)
+    if above := n_titles(rows):
+        text = text[next(islice(_records(text, separator), above, None))[0] :]
+    names, skip, book = read_header(rows[above:], path)
     data, bad = text.encode("utf-8"), list[Any]()
     if len(data) >= _MOST_BYTES:
         raise ThurboError(f'"{path}" has more than 2 GB of text; save it as .parquet')
@@ -307,7 +310,8 @@ def find_separator(text: str) -> str:
     lines = _lines(text, 30)
     best, most = ",", (False, 1)
     for separator in _SEPARATORS:
-        widths = [len(row) for row in csv.reader(io.StringIO(lines, newline=""), delimiter=separator) if row]
+        rows = [row for row in csv.reader(io.StringIO(lines, newline=""), delimiter=separator) if row]
+        widths = [len(row) for row in rows[n_titles(rows) :]]
         found = (len(set(widths)) == 1, min(widths, default=1))
         if found[1] > 1 and found > most:
             best, most = separator, found
@@ -319,23 +323,39 @@ def _lines(text: str, most: int) -> str:
     return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
 
 
+_MOST_TITLES = 10
+
+
+def n_titles(rows: Sequence[Sequence[str]]) -> int:
+    """Rows above the names of the columns: what the table is about, in a single cell, or nothing."""
+    filled = [[cell for cell in row if cell.strip()] for row in rows]
+    above = next((place for place, cells in enumerate(filled) if len(cells) > 1), 0)
+    names = filled[above] if above else []
+    are_names = len(set(names)) == len(names) >= max(3, len(rows[above]) / 2) and not any(map(is_number_text, names))
+    asks = above == 1 and "".join(filled[0]).endswith(("?", ":"))  # a question above its options
+    return above if are_names and not asks and all(len(row) == len(rows[above]) for row in rows[above:]) else 0
+
+
 def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
-    """The cells of the first rows that are not empty, as many as a header can have and one more."""
+    """The cells of the first rows that are not empty, as many as titles and a header can have and one more."""
     rows: list[list[str]] = []
     csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
             if row:
                 rows.append([cell.strip() for cell in row])
-            if len(rows) == 4:
+            if len(rows) == _MOST_TITLES + 4:
                 break
     except csv.Error as error:
         raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
     return rows
 
 
+_MOSTLY = 0.9  # share of the cells of a workbook in the sheet that is its table
+
+
 def as_delimited(data: bytes, path: str, sheet: str | None = None) -> bytes:
-    """One sheet as comma-separated text: the given one, or the only one that is visible and has cells."""
+    """One sheet as comma-separated text: the given one, or that of the visible ones that has nearly all cells."""
     import python_calamine
 
     try:
@@ -352,10 +372,16 @@ def as_delimited(data: bytes, path: str, sheet: str | None = None) -> bytes:
     tables = {name: rows for name, rows in tables.items() if len(rows) > 1}
     if not tables:
         raise ThurboError(f'cannot read "{path}": it is empty; give a sheet with a row of column names')
+    size = {name: sum(map(len, rows)) for name, rows in tables.items()}
+    largest = max(tables, key=size.__getitem__)
     if len(tables) > 1:
-        raise ThurboError(f'"{path}" has tables in {len(tables)} sheets; give sheet=, one of {", ".join(tables)}')
+        several, names = f'"{path}" has tables in {len(tables)} sheets', ", ".join(tables)
+        if size[largest] < _MOSTLY * sum(size.values()):
+            raise ThurboError(f"{several}; give sheet=, one of {names}, or save that sheet as .csv")
+        words = f'{several}; "{largest}" is read, which has nearly all cells; or give sheet=, one of {names}'
+        warnings.warn(words, SchemaWarning, stacklevel=4)  # where tb.read was called
     text = io.StringIO()
-    csv.writer(text).writerows(next(iter(tables.values())))
+    csv.writer(text).writerows(tables[largest])
     return text.getvalue().encode()
 
 
@@ -429,16 +455,23 @@ class Verbatim:
         after = self.text[self.records[0][1] : self.records[0][1] + 2]
         return "\r\n" if after == "\r\n" else after[:1] or "\n"
 
+    @property
+    def _first_names(self) -> int:
+        """The record with the names of the columns, below titles."""
+        rows = [list(map(unquoted, self.raw(record))) for record in range(min(self.n_header, _MOST_TITLES) + 1)]
+        return n_titles(rows[: len(self.records)])
+
     def replaced(self, new: NewTexts, added: Mapping[str, Sequence[str]]) -> bytes:
         """The file with some cells replaced, and with columns added at the right.
 
         Only empty cells and those that may be are replaced; any other is an error.
         """
-        parts, last, blank = [], 0, [""] * len(added)
+        parts, last, blank, names_at = [], 0, [""] * len(added), self._first_names
         for record, (begin, end) in enumerate(self.records):
             row = record - self.n_header
             parts += [self.text[last:begin], self._record(record, new.get(row, {}))]
-            beside = [texts[row] for texts in added.values()] if row >= 0 else blank if record else list(added)
+            head = list(added) if record == names_at else blank
+            beside = [texts[row] for texts in added.values()] if row >= 0 else head
             parts += [self.separator + self._added(text) for text in beside]
             last = end
         return self._bytes("".join([*parts, self.text[last:]]))
@@ -448,7 +481,8 @@ class Verbatim:
 
         Cells that a draw replaces are empty in the part with .imp 0.
         """
-        heads = [".imp" + self.separator + ".id", *[self.separator] * (self.n_header - 1)]
+        heads = [self.separator] * self.n_header
+        heads[self._first_names] = ".imp" + self.separator + ".id"
         lines = [head + self.separator + self._record(record, {}) for record, head in enumerate(heads)]
         gone: dict[int, dict[int, tuple[str, bool]]] = {}
         for draw in draws:
@@ -493,10 +527,7 @@ def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator
     """
     text, mark, encoding = decode(data, path)
     separator = separator or find_separator(text.lstrip("\r\n"))
-    # Records: text up to a line end; a quote at the start of a cell opens a text that may hold line ends.
-    start = rf"(?<![^{re.escape(separator)}\r\n])"
-    record = re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
-    records = tuple(match.span() for match in record.finditer(text) if match.end() > match.start())
+    records = tuple(_records(text, separator))
     n_header = len(records) - n_rows
     if mark + text.encode(encoding) != data or n_header < 1:
         raise ThurboError(f'cannot write back "{path}" without changing it; write .parquet')
@@ -504,6 +535,13 @@ def open_verbatim(data: bytes, path: str, n_rows: int, n_columns: int, separator
     if any(len(source.raw(record)) != n_columns for record in (n_header, len(records) - 1)[: n_rows and 2]):
         raise ThurboError(f'cannot write back "{path}": its cells are not those of the table; write .parquet')
     return source
+
+
+def _records(text: str, separator: str) -> Iterator[tuple[int, int]]:
+    """Begin and end of each record that is not blank: text up to a line end that no quoted cell holds."""
+    start = rf"(?<![^{re.escape(separator)}\r\n])"  # a quote at the start of a cell opens a text
+    record = re.compile(rf'(?:[^"\r\n]++|{start}"(?:[^"]++|"")*+(?:"|\Z)|")*+')
+    return (match.span() for match in record.finditer(text) if match.end() > match.start())
 
 
 def unquoted(raw: str) -> str:

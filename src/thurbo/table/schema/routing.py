@@ -41,9 +41,10 @@ class Skip:
     columns : sequence of str
         Names of the questions, as in the schema.
     asked_if : str
-        Name of the question that decides: one with labels (`Binary`, `Ordinal`, `Categorical`, `Banded`).
+        Name of the question that decides: one with labels (`Binary`, `Ordinal`, `Categorical`, `Banded`), or a
+        `MultiSelect`.
     values : sequence
-        Its answers after which the questions are asked.
+        Its answers after which the questions are asked; of a `MultiSelect`, options of which one or more was selected.
 
     Raises
     ------
@@ -121,7 +122,7 @@ def _with_labels(skip: Skip, columns: Mapping[str, Column]) -> Skip:
             remedy = f"{suggestion(name, columns)}the schema has {listing(columns)}"
             raise SchemaError("a skip names it, but the schema has no such column", column=name, remedy=remedy)
     gate = columns[skip.asked_if]
-    if not gate.is_one_label and gate.role != "ignored":
+    if not (gate.is_one_label or gate.has_options) and gate.role != "ignored":
         problem = f"{type(gate).__name__} cannot decide which questions are asked"
         raise SchemaError(problem, column=skip.asked_if, remedy="use a question with labels, such as Binary()")
     meaning = meanings(gate)
@@ -142,13 +143,16 @@ def meanings(column: Column) -> dict[Any, Any]:
 
 
 def when(columns: Mapping[str, Column], skip: Skip) -> str:
-    """The answers of the gate after which questions are asked, or those after which they are not if these are fewer."""
+    """After which answers of the gate questions are asked, or after which they are not if these are fewer: "is Yes"."""
     gate = columns[skip.asked_if]
     texts = dict(zip(gate.labels, map(str, gate.texts), strict=True))
     others = [text for label, text in texts.items() if label not in skip.values]
     if 0 < len(others) < len(skip.values):
-        return f"none of {listing(others)}" if others[1:] else f"not {others[0]}"
-    return listing([texts.get(value, str(value)) for value in skip.values], " or ")
+        if gate.has_options:
+            return f"names more than {listing(others, ' or ')}"
+        return f"is none of {listing(others)}" if others[1:] else f"is not {others[0]}"
+    verb = "names" if gate.has_options else "is"
+    return f"{verb} {listing([texts.get(value, str(value)) for value in skip.values], ' or ')}"
 
 
 def kept(skips: Iterable[Skip], columns: Mapping[str, Column]) -> tuple[Skip, ...]:
@@ -198,6 +202,10 @@ def cells_of_gate(columns: Mapping[str, Column], table: Table, name: str) -> Cel
 
 def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
     """Whether each answer of the gate leads to the questions of a skip: ASKED, NOT_ASKED or UNKNOWN, [row]."""
+    if gate.has_options:
+        code = _selected(gate, gate.answered(cells))[:, [gate.labels.index(value) for value in skip.values]]
+        known = np.where((code == 0).all(axis=1), NOT_ASKED, UNKNOWN)
+        return np.where((code == 1).any(axis=1), ASKED, known).astype(np.int8)
     distinct, which = gate.answered(cells).hashable().factorise()
     meaning, found = meanings(gate), np.full(len(distinct) + 1, UNKNOWN, np.int8)
     for place, value in enumerate(distinct):
@@ -205,6 +213,12 @@ def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
         if is_label(value) and (value in meaning or not gate.labels):
             found[place] = ASKED if meaning.get(value, value) in skip.values else NOT_ASKED
     return found[which]
+
+
+def _selected(gate: Column, cells: Cells) -> Integers:
+    """Whether each option was selected: 1, 0, or −1 if that is not known, [row, option]."""
+    block = gate.encode(cells)
+    return np.where(block.observed, block.code, -1)
 
 
 def not_asked(
@@ -259,7 +273,7 @@ def implied(columns: Mapping[str, Column], skips: Sequence[Skip], given: Mapping
     for name, own in reversed(list(in_order(skips))):
         for skip in own:
             gate = columns[skip.asked_if]
-            if name not in found or skip.asked_if in found or not gate.sites:
+            if name not in found or skip.asked_if in found or not gate.sites or gate.has_options:
                 continue
             places = sorted(gate.labels.index(value) for value in skip.values)
             if len(places) == 1:
@@ -274,7 +288,7 @@ def deduced(columns: Mapping[str, Column], skips: Sequence[Skip], table: Table) 
     answered = _answered(columns, skips, table)
     found: dict[str, tuple[Any, BoolArray]] = {}
     for skip, led in zip(skips, led_to(skips, answered), strict=True):
-        if len(skip.values) == 1 and columns[skip.asked_if].sites:
+        if len(skip.values) == 1 and columns[skip.asked_if].sites and columns[skip.asked_if].is_one_label:
             rows = led & ~answered[skip.asked_if]
             rows = rows | found[skip.asked_if][1] if skip.asked_if in found else rows
             found[skip.asked_if] = skip.values[0], rows
@@ -293,12 +307,16 @@ SAMPLE = 5000  # largest number of rows used
 
 
 Integers = NDArray[np.integer[Any]]  # [answer] or [row]
+GateKey = tuple[str, int]  # a question, and one of its options if it is any number of them
 
 
 class Gate(NamedTuple):
-    """A question that may decide: its answers, and the number of each row's answer, −1 if it has none."""
+    """A question, or one of its options, that may decide: its answers, and the number of each row's, −1 if none.
 
-    labels: list[Any]
+    An answer is a label; of an option, that another one was selected, or this one: the options of which one was.
+    """
+
+    labels: list[tuple[Any, ...]]
     which: Integers  # [row]
 
     @property
@@ -322,31 +340,31 @@ def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[An
     missing = {name: own for name, own in gone.items() if own.any() and not own.all()}
     if not missing:
         return ()
-    gates = {name: gate for name in order if (gate := _gate(columns[name], table, name, gone[name])) is not None}
+    gates = {(name, place): gate for name in order for place, gate in _gates(columns[name], table, name, gone[name])}
     patterns, number = np.unique(np.stack(list(missing.values())), axis=0, return_inverse=True)
     n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
     counts = zip(gates.items(), _counts(list(gates.values()), patterns), strict=True)
-    found = {name: _decides(gate.group, each, n_tests) for (name, gate), each in counts}
+    found = {key: _decides(gate.group, each, n_tests) for (key, gate), each in counts}
     place = {name: at for at, name in enumerate(order)}
-    chosen: dict[str, tuple[str, tuple[int, ...]]] = {}
+    chosen: dict[str, tuple[GateKey, tuple[int, ...]]] = {}
     for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
-        own = {other: each[pattern] for other, each in found.items() if other != name and pattern in each}
-        own = {other: each for other, each in own.items() if (name, other) not in pairs}
+        own = {key: each[pattern] for key, each in found.items() if key[0] != name and pattern in each}
+        own = {key: each for key, each in own.items() if (name, key[0]) not in pairs}
         # Gates before the question first, then those that explain its gaps best.
-        ranked = sorted((place[other] > place[name], cost, place[other], other) for other, (cost, _) in own.items())
-        first = next((other for *_, other in ranked if not _depends(other, name, chosen)), None)
+        ranked = sorted((place[key[0]] > place[name], cost, place[key[0]], key) for key, (cost, _) in own.items())
+        first = next((key for *_, key in ranked if not _depends(key[0], name, chosen)), None)
         if first is not None:
             chosen[name] = first, own[first][1]
-    blocks: dict[tuple[str, tuple[int, ...]], list[str]] = {key: [] for key in chosen.values()}
+    blocks: dict[tuple[GateKey, tuple[int, ...]], list[str]] = {key: [] for key in chosen.values()}
     for name in missing:
-        near = [key for key in blocks if key[0] != name and _joins(gates[key[0]].which, key[1], missing[name])]
-        if name not in chosen and near and not _depends(near[0][0], name, chosen):
+        near = [key for key in blocks if key[0][0] != name and _joins(gates[key[0]].which, key[1], missing[name])]
+        if name not in chosen and near and not _depends(near[0][0][0], name, chosen):
             chosen[name] = near[0]
         if name in chosen:
             blocks[chosen[name]].append(name)
     return tuple(
-        Skip(tuple(names), gate_name, tuple(gates[gate_name].labels[at] for at in asked))
-        for (gate_name, asked), names in blocks.items()
+        Skip(tuple(names), key[0], tuple(label for at in asked for label in gates[key].labels[at]))
+        for (key, asked), names in blocks.items()
     )
 
 
@@ -362,21 +380,29 @@ def _said(column: Column, table: Table, name: str) -> BoolArray:
     return found
 
 
-def _gate(column: Column, table: Table, name: str, missing: BoolArray) -> Gate | None:
-    """The answers of a question with labels; None if it cannot decide about others."""
-    if not column.is_one_label or not column.source_columns(name) or missing.all():
-        return None
+def _gates(column: Column, table: Table, name: str, missing: BoolArray) -> Iterator[tuple[int, Gate]]:
+    """The answers of a question with labels, or each of its options; none if it cannot decide about others."""
+    if not (column.is_one_label or column.has_options) or not column.source_columns(name) or missing.all():
+        return
     try:
-        distinct, which = table.answers({name: column}, name).hashable().factorise()
+        cells = table.answers({name: column}, name)
+        if column.has_options:
+            fitted = column.fit(cells)
+            code = _selected(fitted, cells)
+            for at, option in enumerate(fitted.labels if 2 <= len(fitted.labels) <= MOST_LABELS else ()):
+                others = tuple(label for label in fitted.labels if label != option)
+                yield at, Gate([others, (option,)], code[:, at])
+            return
+        distinct, which = cells.hashable().factorise()
     except (SchemaError, TypeError):
-        return None
+        return
     meaning = meanings(column)
     told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
     labels = list(column.labels) or list(dict.fromkeys(label for label in told if label is not None))
     if not 2 <= len(labels) <= MOST_LABELS:
-        return None
+        return
     place = np.asarray([*(labels.index(label) if label in labels else -1 for label in told), -1], np.int32)
-    return Gate(labels, place[which])
+    yield 0, Gate([(label,) for label in labels], place[which])
 
 
 def _joins(which: Integers, asked: Sequence[int], gone: BoolArray) -> bool:
@@ -387,10 +413,10 @@ def _joins(which: Integers, asked: Sequence[int], gone: BoolArray) -> bool:
     return bool(nearly and gone[led].sum() <= MOST_MISSING_IF_ASKED * led.sum())
 
 
-def _depends(gate: str, name: str, chosen: Mapping[str, tuple[str, Any]]) -> bool:
+def _depends(gate: str, name: str, chosen: Mapping[str, tuple[GateKey, Any]]) -> bool:
     """Whether a question decides, directly or not, about the gate."""
     while gate in chosen and gate != name:
-        gate = chosen[gate][0]
+        gate = chosen[gate][0][0]
     return gate == name
 
 
