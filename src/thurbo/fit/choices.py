@@ -3,8 +3,8 @@
 Idea: Adam maximises Σ log P(item is in the list, or is not | shown items) over all items that are not shown. The
 number of shown items is uniform, from none to all, so that short and long lists are both predicted. Catalogues of up to
 `MOST_ITEMS` are products of dense matrices, rows × items. In larger ones each batch has the items of its own lists and
-a random sample of the others, weighted to stand for all of them: the sum over items is unbiased, and the cost of a step
-does not grow with the catalogue.
+a random sample of the others, weighted to stand for all of them: the sum over items is unbiased, and its products do
+not grow with the catalogue.
 Promises the same parameters for the same lists and seed; other parameters of the model do not depend on it.
 """
 
