@@ -1,12 +1,13 @@
 """Ranking movies: MovieLens-1M by the paper's protocol, beside the paper's baselines and other libraries.
 
     python -m benchmarks.movielens [--quick] [--validate] [--only NAME,NAME] [--kept] [--peers DIR] [--install]
+    python -m benchmarks.movielens --part catalogue [--validate]
 
 Each user's ten latest ratings are to be ranked, 3,680 users, by what was learned from the earlier ones; ERR and NDCG at
 1, 5 and 10. --validate judges the five ratings before these instead, which is where settings are chosen. Peers work in
 environments of their own, which --install makes; their scores are kept in DIR/movielens, and --kept takes them from
-there. --quick: one seed, and the peers' figures that are recorded here. Data: $THURBO_DATA/movielens-1m. The last line
-is JSON.
+there. --quick: one seed, and the peers' figures that are recorded here. --part catalogue: only which movies of the
+whole catalogue each user rates next. Data: $THURBO_DATA/movielens-1m. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks import movielens_baselines as baselines
 from benchmarks import movielens_catalogue as catalogue
 from benchmarks.impute_gss import SCRIPTS, Peer, install, interpreter
 from benchmarks.movielens_data import MEASURES, Scores, Split, figures, load
-from benchmarks.movielens_ours import ours
+from benchmarks.movielens_ours import next_movies, ours
 from thurbo import metrics
 
 N_SEEDS = 3
@@ -138,8 +139,7 @@ def outcome(split: Split, name: str, chosen: argparse.Namespace) -> Outcome | No
     """What one method makes of it; None of a peer that is absent."""
     on = "valid" if chosen.validate else "test"
     if name == OURS:
-        seeds = range(chosen.seed, chosen.seed + (chosen.seeds or (1 if chosen.quick else N_SEEDS)))
-        return judge(split, [Scores(*ours(split, seed, chosen.quick)) for seed in seeds], on, "run")
+        return judge(split, [Scores(*ours(split, seed, chosen.quick)) for seed in seeds_of(chosen)], on, "run")
     if name in BASELINES:
         return judge(split, [BASELINES[name](split)], on, "run")
     runs = seeded(PEERS[name])
@@ -151,6 +151,11 @@ def outcome(split: Split, name: str, chosen: argparse.Namespace) -> Outcome | No
         return Outcome(dict(zip(MEASURES, means, strict=True)), seconds, "recorded")
     scores = [None] if chosen.quick or chosen.kept else [theirs(split, each, chosen.peers) for each in runs]
     return judge(split, scores, on, "run") if all(each is not None for each in scores) else None
+
+
+def seeds_of(chosen: argparse.Namespace) -> range:
+    """The seeds of thurbo's fits."""
+    return range(chosen.seed, chosen.seed + (chosen.seeds or (1 if chosen.quick else N_SEEDS)))
 
 
 def seeded(peer: Peer) -> list[Peer]:
@@ -199,6 +204,7 @@ def report(
     whole: dict[str, Any] = {"cells": on, "catalogue": dict(of_catalogue or {})}
     if own is not None:
         whole |= {**own.means, "seconds": own.seconds, "rank_seconds": own.rank_seconds}
+        whole |= {f"catalogue_{name}": value for name, value in (own.catalogue or {}).items()}
     whole["peers"] = {
         name: {**each.means, "seconds": each.seconds, "source": each.source}
         for name, each in outcomes.items()
@@ -207,11 +213,28 @@ def report(
     print(json.dumps(whole | {"ndcg5_against_best": against_best(outcomes)}))
 
 
+def report_catalogue(split: Split, seeds: Sequence[int], on: str) -> None:
+    """Which movies each user rates next, of the whole catalogue: a table for people, and one JSON line."""
+    cells, found = getattr(split, on), [next_movies(split, seed) for seed in seeds]
+    whole = catalogue.compare(cells, [top for top, _ in found], catalogue.peers(split))
+    own = {name: whole[f"catalogue_{name}"] for name in ("recall20", "ndcg20")}
+    print(f"{on:<24}{'Recall@20':>10}{'NDCG@20':>10}")
+    for name, means in {OURS: own, **whole["peers"]}.items():
+        print(f"{name:<24}{means['recall20']:>10.4f}{means['ndcg20']:>10.4f}")
+    for name in own:
+        print(
+            f"{name}: thurbo less EASE "
+            + "{difference:+.4f} ({lower:+.4f} to {upper:+.4f})".format(**whole[f"{name}_less_ease"])
+        )
+    print(json.dumps({"cells": on, **whole, "seconds": float(np.mean([seconds for _, seconds in found]))}))
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Ask every method, and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one seed, and recorded figures of peers")
     parser.add_argument("--validate", action="store_true", help="judge the validation cells instead")
+    parser.add_argument("--part", choices=("all", "catalogue"), default="all", help="only the whole catalogue")
     parser.add_argument("--only", default=",".join(METHODS), metavar="NAME,NAME", help="methods to run, by their names")
     parser.add_argument("--seed", type=int, default=0, help="the first seed of thurbo's fits")
     parser.add_argument("--seeds", type=int, help=f"how many (default {N_SEEDS})")
@@ -226,6 +249,9 @@ def main(words: Sequence[str] | None = None) -> None:
         install({peer.folder: peer for name, peer in PEERS.items() if name in names}, chosen.peers)
         return
     split, outcomes = load(), dict[str, Outcome]()
+    if chosen.part == "catalogue":
+        report_catalogue(split, seeds_of(chosen), "valid" if chosen.validate else "test")
+        return
     for name in names:
         found = outcome(split, name, chosen)
         if found is None:
@@ -238,7 +264,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if OURS in outcomes and not chosen.validate:
         of_catalogue = {OURS: outcomes[OURS].catalogue or {}}
         if not chosen.quick and not set(names).isdisjoint(BASELINES):
-            of_catalogue |= catalogue.peers(split)
+            of_catalogue |= {name: catalogue.judge(split.test, top) for name, top in catalogue.peers(split).items()}
     report(outcomes, "valid" if chosen.validate else "test", of_catalogue)
 
 

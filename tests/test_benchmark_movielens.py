@@ -273,3 +273,24 @@ def test_the_last_line_is_json(
     assert (found["cells"], found["ndcg5"]) == ("valid", pytest.approx(1.0))
     with pytest.raises(SystemExit):
         movielens.main(["--only", "nobody"])
+
+
+def test_the_whole_catalogue_is_compared_with_peers(
+    split: Split, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def next_movies(split: Split, seed: int) -> tuple[np.ndarray, float]:
+        best = np.full((split.n_users, catalogue.TOP), -1)
+        best[:, : movielens_data.N_TEST] = split.test.item.reshape(split.n_users, -1)
+        return best if seed else best[:, ::-1], 2.0  # all of them, first or last
+
+    monkeypatch.setattr(movielens, "load", lambda: split)
+    monkeypatch.setattr(movielens, "next_movies", next_movies)
+    movielens.main(["--part", "catalogue", "--seeds", "2"])
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["catalogue_recall20"] == 1.0
+    assert found["catalogue_ndcg20"] == pytest.approx(np.mean(found["ndcg20_of_seeds"]))
+    assert found["ndcg20_of_seeds"][1] == pytest.approx(1.0)
+    assert set(found["peers"]) == set(catalogue.PEERS)
+    less = found["recall20_less_ease"]
+    assert less["difference"] == pytest.approx(1.0 - found["peers"]["EASE"]["recall20"])
+    assert less["lower"] <= less["difference"] <= less["upper"]

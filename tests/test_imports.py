@@ -24,7 +24,8 @@ SOURCE = Path(thurbo.__file__).parent
 _SHARED = {"_typing", "_runtime", "_programs", "_concurrency"}
 _TABLES = {"table.columns", "table.io", "table.guess", "table.schema"}
 _LATENT = {
-    f"latent.{name}" for name in ("truncnorm", "masses", "constraints", "rbm", "evidence", "packing", "inference")
+    f"latent.{name}"
+    for name in ("truncnorm", "masses", "constraints", "rbm", "presence", "evidence", "packing", "inference")
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -46,6 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "latent.masses": {"_typing", "latent.truncnorm"},
     "latent.constraints": {"_typing", "latent.truncnorm", "latent.masses"},
     "latent.rbm": {"_typing", "latent.constraints"},  # for Gauge, the cuts and scales among its parameters
+    "latent.presence": {"_typing", "_runtime"},
     "latent.evidence": {"_typing", "_concurrency", "latent.constraints", "latent.rbm"},
     "latent.packing": {"_typing", "latent.masses", "latent.constraints", "latent.rbm", "latent.evidence"},
     "latent.inference": _SHARED | _LATENT - {"latent.inference"},
@@ -55,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": _TABLES,
     "pooling": _TABLES,
     # The public face.
-    "parts": _TABLES | {"fit"},
+    "parts": _TABLES | {"_runtime", "fit"},
     "queries": _SHARED | _LATENT | _TABLES | {"fit", "predict", "parts"},
     "item_queries": _LATENT | _TABLES | {"predict", "queries", "parts"},
     "tbm": _SHARED | _LATENT | _TABLES | {"parallel", "fit", "predict", "queries", "item_queries", "model_file"},
@@ -93,7 +95,7 @@ HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
 # frames.py reads dataframe libraries and makes their frames; file readers and the bundled survey return frames.
 _FILES = {f"thurbo.table.io.{name}" for name in ("read_write", "text", "codebook", "scan")}
 MAY_KNOW_FRAMES = {"thurbo.table.io.frames", "thurbo.table.datasets", *_FILES, "thurbo.app.cli.results"}
-MOST_MODULES, DEEPEST = 141, 18  # modules, and modules in a chain of imports
+MOST_MODULES, DEEPEST = 143, 18  # modules, and modules in a chain of imports
 LONG_FILE, LONG_FUNCTION = 900, 100  # lines from which a warning is printed
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from thurbo.errors import check_choice
 from thurbo.parts import rowwise
 from thurbo.predict import items as ranking
 from thurbo.predict.model import Rows
@@ -30,11 +31,13 @@ class ItemQueries(Queries):
         exclude_seen: bool = True,
         column: str | None = None,
         *,
+        by: ranking.By = "rating",
         out: Out = None,
     ) -> Any:
         """The best items for each row.
 
-        Items are sorted by their expected utility ("how much does this person like it"), given the cells of the row.
+        Items are sorted by their expected utility ("how much does this person like it"), given the cells of the row; or
+        by the probability that the row has them ("what will this person choose"), given the items that it has.
         Utilities are exact for small models, and otherwise computed by the approximation "mean-field" (`method_`). They
         are averaged over the members of a model (`members_`).
 
@@ -54,13 +57,17 @@ class ItemQueries(Queries):
             Leave out the items that a row has already rated or ranked.
         column : str, optional
             Name of the `Ratings` or `Ranking` column. Needed if there are several.
+        by : {"rating", "choice"}, default="rating"
+            "rating" sorts by utility. "choice" sorts by probability, and needs `Ratings(presence="model")`: if the
+            items that the row has are a random part of its list, of any length, it is the probability that the item is
+            in the rest of the list. It does not use scores and other columns, and is 1 for items that the row has.
         out
             As in `transform`; `items` are then the same for all rows.
 
         Returns
         -------
         table
-            Long table with the columns row, item, utility and place (1 = best).
+            Long table with the columns row, item, utility (or probability) and place (1 = best).
 
         Examples
         --------
@@ -70,8 +77,14 @@ class ItemQueries(Queries):
         >>> films.rank(orders, top=1, exclude_seen=False)["place"].tolist()
         [1, 1, 1, 1]
         """
+        check_choice("by", by, tuple(ranking.VALUES))
         rows = self._read(X)
         name = ranking.column(self.schema_, column)
+        if by == "choice":
+            members = ranking.presence_of(self.model_, name, items)
+            items = ranking.wanted(self.schema_, name, rows, items)
+            chance = ranking.of_choices(members, rows.blocks[name])
+            return ranking.rank(self.schema_, name, rows, chance, top, items, exclude_seen, self.frame_kind_, by)
         if isinstance(items, Mapping) and items and all(isinstance(own, Mapping) for own in items.values()):
             return self._rank_profiles(rows, name, items, top)  # by attributes: {item: {attribute: value}}
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
@@ -88,7 +101,7 @@ class ItemQueries(Queries):
         def ask(own: np.ndarray) -> np.ndarray:
             return np.asarray(sum(share * each(own) for share, each in zip(shares, asks, strict=True)))
 
-        return ranking.rank(self.schema_, name, rows, ask, top, items, exclude_seen, self.frame_kind_)
+        return ranking.rank(self.schema_, name, rows, ask, top, items, exclude_seen, self.frame_kind_, by)
 
     def _by_member(self, rows: Rows | None, answer: Callable[..., np.ndarray], name: str, *more: Any) -> np.ndarray:
         """The mean over members of what they answer about a column, given each row; without rows, one answer."""

@@ -13,6 +13,7 @@ from thurbo.errors import NotTrusted
 from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
 from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
+from thurbo.latent.presence import Presence
 from thurbo.latent.rbm import Params
 from thurbo.predict.correction import Anchor, Conditional, Correction, Expert, Route, Routes, Source, Trees
 from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair
@@ -48,6 +49,10 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     arrays = _arrays(fitted.params)
     description["least_answers"] = fitted.least_answers
     description["order_shapes"] = {name: list(shape) for name, shape in fitted.order_shapes.items()}
+    if fitted.presence:
+        description["presence"] = {name: len(own) for name, own in fitted.presence.items()}
+        for number, own in enumerate(each for members in fitted.presence.values() for each in members):
+            arrays |= {f"{PRESENCE}{number}.{part}": np.asarray(array) for part, array in own._asdict().items()}
     if not fitted.is_single:
         description["pairs"] = [list(pair) for pair in fitted.pairs]
         learned = fitted.correction
@@ -114,6 +119,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
     if chosen["learning"] is not None:
         chosen["learning"] = _restored(chosen["learning"], _LEARNING)
     model = cls(schema, **chosen)
+    presence = _presence(description.get("presence", {}), arrays, schema)
     own = {name: array for name, array in arrays.items() if "." not in name}
     params = _params(own, schema)
     least_answers = description.get("least_answers", LEAST_ANSWERS)
@@ -139,6 +145,7 @@ def _rebuilt(cls: Any, arrays: dict[str, np.ndarray], description: dict[str, Any
         least_answers,
         {name: (int(depth), int(width), str(form)) for name, (depth, width, form) in shapes.items()},
         tuple(Pair(str(one), str(two), float(strength)) for one, two, strength in description.get("pairs", ())),
+        presence,
     )
     model._adopt(fitted, description["history"], description["converged"])
     model._seen_rows = seen_rows
@@ -216,6 +223,25 @@ def _members(
         str(name): tuple(_table(each, schema) for each in own) for name, own in description.get("follows", {}).items()
     }
     return tuple(found), Correction(by_column, exponents, anchors, routes, experts, follows)
+
+
+PRESENCE = "presence"
+
+
+def _presence(counts: dict[str, int], arrays: dict[str, np.ndarray], schema: Schema) -> dict[str, tuple[Presence, ...]]:
+    """Which items rows have, whose arrays are taken out of `arrays`; older files have none."""
+    if set(counts) != set(schema.with_presence):
+        raise ValueError(f"it knows which items rows have of {list(counts)}, its schema of {schema.with_presence}")
+    found: dict[str, tuple[Presence, ...]] = {}
+    for number, name in enumerate(name for name, count in counts.items() for _ in range(count)):
+        own = [arrays.pop(f"{PRESENCE}{number}.{part}") for part in Presence._fields]
+        own[3:] = (each.reshape(()) for each in own[3:])  # files do not keep scalar shapes
+        sites, hidden = (len(schema[name].labels),), own[1].shape[1:]
+        fits = [each.shape for each in own] == [sites, sites + hidden, hidden, (), ()]
+        if not fits or not all(each.dtype.kind == "f" and np.isfinite(each).all() for each in own):
+            raise ValueError(f"its arrays about the items of {name!r} do not fit its schema")
+        found[name] = (*found.get(name, ()), Presence(*map(jnp.asarray, own)))
+    return found
 
 
 def _anchors(state: dict[str, Any]) -> dict[str, Anchor]:

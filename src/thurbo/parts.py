@@ -191,6 +191,10 @@ def _model_mark(model: Any) -> str:
         digest.update(repr((each.settings, each.weight)).encode())
         for array in _leaves(each.params):
             digest.update(np.ascontiguousarray(array).tobytes())
+    for name, members in fitted.presence.items():
+        digest.update(name.encode())
+        for array in _leaves(members):
+            digest.update(np.ascontiguousarray(array).tobytes())
     learned = fitted.correction
     digest.update(repr((sorted(learned.exponents.items()), sorted(learned.experts))).encode())
     return digest.hexdigest()

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thurbo import _runtime, model_file, parallel
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
-from thurbo.fit import course, fitting, lists, planning, population
+from thurbo.fit import choices, course, fitting, lists, planning, population
 from thurbo.fit.fitting import Unfinished
 from thurbo.fit.members import Interrupted, batch_of_all
 from thurbo.fit.settings import Learning
@@ -334,10 +334,11 @@ class TBM(ItemQueries, BaseEstimator):
             blocks, row_names = schema.compile(table), schema.row_names(table)
         warn_of_swamped_columns(table, blocks, row_names)
         reading = packing.MergeLabels(schema.names, schema.site_names, row_names)
-        chosen = self._settings(schema)
-        evidence = packing.pack(blocks.values(), chosen.unobserved, reading=reading, most_widths=0)
+        settings = self._settings(schema)
+        evidence = packing.pack(blocks.values(), settings.unobserved, reading=reading, most_widths=0)
         data = fitting.Data(schema, blocks, evidence, weight)
         parallel.same("rows", fitting.fingerprint(*evaluation.row_hashes(blocks.values()), weight))
+        chosen = choices.settings_beside(settings, data)
         seed = self._seed()
         _, max_epochs = fitting.lengths(chosen, data)
         counts = data.n_counted, population.n_tasks(blocks, weight), lists.column(chosen, data) is not None
@@ -362,6 +363,8 @@ class TBM(ItemQueries, BaseEstimator):
                 params = fitted.params
                 members = (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),)
                 about = {"objective": plan.objective}
+            until, is_complete = timer.after(settings.max_time), self._unfinished is None
+            about["presence"] = choices.fit(settings, data, seed, until, is_complete, on_epoch)
         course.warn(fitted)
         model = Model(
             schema,
@@ -511,8 +514,12 @@ class TBM(ItemQueries, BaseEstimator):
         Raises
         ------
         ThurboError
-            If the model was loaded from a file: files do not contain the state of training.
+            If the model was loaded from a file: files do not contain the state of training. If it has several members,
+            or a column with `presence="model"`.
         """
+        columns = self.schema_ if hasattr(self, "model_") else self.schema
+        if any(getattr(each, "has_presence", False) for each in getattr(columns, "values", list)()):
+            raise ThurboError('presence="model" cannot go on learning; use fit with all rows, or presence=None')
         if self._training is None:
             if hasattr(self, "model_") and not self.model_.is_single:
                 raise ThurboError("a model of several members cannot go on learning; fit it with members=1")

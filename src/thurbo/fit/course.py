@@ -541,6 +541,10 @@ class Clock:
 
         return told
 
+    def after(self, seconds: Any) -> float | None:
+        """The time (of `perf_counter`) so many seconds after the start; None without a limit."""
+        return None if seconds is None else self._began + float(seconds)
+
     def spent(self) -> dict[str, float]:
         """Seconds of each stage up to now, and in "total" since the start.
 

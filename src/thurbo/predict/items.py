@@ -11,11 +11,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import sparse
 from scipy.special import ndtri
 
 from thurbo._typing import Array, Factors, Float, Hidden
@@ -23,11 +24,12 @@ from thurbo.errors import SchemaError, SchemaWarning, ThurboError
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.inference.posterior import Belief, expectation, summary
+from thurbo.latent.presence import Presence, listed_chances
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.model import Query
+from thurbo.predict.model import Model, Query
 from thurbo.predict.moments import Features, How
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms import Lines
@@ -145,8 +147,45 @@ def of_column(params: Params, schema: Schema, name: str, found: Features, query:
     return ask
 
 
+def presence_of(model: Model, name: str, items: Any) -> tuple[Presence, ...]:
+    """The members of which items rows have; raises an error if the model has none, or for new items."""
+    if name not in model.presence:
+        remedy = 'fit it with tb.Ratings(presence="model"), or use by="rating"'
+        raise SchemaError(
+            'the model does not predict which items a row has, so by="choice" is not available',
+            column=name,
+            remedy=remedy,
+        )
+    if isinstance(items, Mapping) and items and all(isinstance(own, Mapping) for own in items.values()):
+        problem = "items that are given by their attributes have no probability of choice"
+        raise SchemaError(problem, column=name, remedy='give items of the training table, or use by="rating"')
+    return model.presence[name]
+
+
+def of_choices(members: Sequence[Presence], block: Block) -> Ask:
+    """The mean over members of the probability that a row has each item, given the items that it has; 1 for these."""
+    own = given_items(block)
+    listed = sparse.csr_matrix(
+        (np.ones(len(own.item), np.float32), own.item, own.start), (block.n_rows, len(block.sites))
+    )
+    totals, number = [listed @ np.asarray(each.weights) for each in members], np.diff(own.start).astype(np.float32)
+
+    def ask(rows: np.ndarray) -> np.ndarray:
+        every = zip(members, totals, strict=True)
+        found = np.mean([listed_chances(each, total[rows], number[rows]) for each, total in every], axis=0)
+        row, item = listed[rows].nonzero()
+        found[row, item] = 1.0
+        return found
+
+    return ask
+
+
+By = Literal["rating", "choice"]
+VALUES: dict[By, str] = {"rating": "utility", "choice": "probability"}  # what items are ranked by
+
+
 def rank(
-    schema: Schema, name: str, asked: Any, ask: Ask, top: int, items: Any, exclude_seen: bool, library: str
+    schema: Schema, name: str, asked: Any, ask: Ask, top: int, items: Any, exclude_seen: bool, library: str, by: By
 ) -> Any:
     """The long table of `TBM.rank`."""
     _check_whole("top", top, "items", 1)
@@ -173,7 +212,7 @@ def rank(
     found = {
         "row": rows[row],
         "item": _plain_array(labels[item]),
-        "utility": utility.astype(np.float64),
+        VALUES[by]: utility.astype(np.float64),
         "place": place,
     }
     return frames.frame(library if library in {"pandas", "polars", "pyarrow"} else "dict", found)

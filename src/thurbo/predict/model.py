@@ -20,6 +20,7 @@ from thurbo.errors import ThurboError, check_choice
 from thurbo.latent import packing
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import CONVERGED_STEPS, PREDICTION_STEPS
+from thurbo.latent.presence import Presence
 from thurbo.latent.rbm import Params
 from thurbo.predict import joint
 from thurbo.predict.correction import ANSWERED, Correction, answer_values
@@ -186,6 +187,7 @@ class Model:
     least_answers  of a row whose empty cells are evidence (`gaps="auto"`)
     order_shapes   of the orders in the training table, which decide what is compiled
     pairs          of questions, with their dependence in the training table
+    presence       members of each column that models which items a row has; their probabilities are averaged
     """
 
     schema: Schema
@@ -197,6 +199,7 @@ class Model:
     least_answers: int = LEAST_ANSWERS
     order_shapes: Mapping[str, tuple[int, int, str]] = field(default_factory=lambda: MappingProxyType({}))
     pairs: tuple[Pair, ...] = ()
+    presence: Mapping[str, tuple[Presence, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @cached_property
     def sharpness(self) -> float:

@@ -280,10 +280,11 @@ def rank(
     item_list: str | None = None,
     include_seen: bool = False,
     ranking: str | None = None,
+    by: options.Ranked = options.Ranked.RATING,
     names: options.LongNames,
     run: options.Written,
 ) -> None:
-    """Write the best items of each row, best first: row, item, utility and place."""
+    """Write the best items of each row, best first: row, item, utility (or probability of choice) and place."""
     if items is not None and item_list is not None:
         raise ThurboError("--items and --item-list cannot be combined; give one of them")
     fitted, frame = _open(model, data, output, run, names, is_by_row=items is None)
@@ -291,6 +292,7 @@ def rank(
 
     chosen = results.items_to_rank(fitted.schema_, frame, items, item_list)
     how: dict[str, Any] = {"top": top, "items": chosen, "exclude_seen": not include_seen, "column": ranking}
+    how["by"] = by.value
     tables.write_rows(fitted, frame, output, run, lambda rows: fitted.rank(rows, **how), f"rank {how!r}")
 
 

@@ -25,6 +25,7 @@ Unobserved = StrEnum("Unobserved", {"MARGINALIZE": "marginalize", "EXCLUDE": "ex
 Ordinals = StrEnum("Ordinals", {"UTILITIES": "utilities", "CUTS": "cuts"})
 Masking = StrEnum("Masking", {"CELLS": "cells", "NEIGHBOURS": "neighbours"})
 Hidden = StrEnum("Hidden", {"PROBABILITY": "probability", "LOG_ODDS": "log_odds"})
+Ranked = StrEnum("Ranked", {"RATING": "rating", "CHOICE": "choice"})
 Sampling = StrEnum("Sampling", {"AUTO": "auto", "SEQUENTIAL": "sequential", "GIBBS": "gibbs", "MODES": "modes"})
 
 

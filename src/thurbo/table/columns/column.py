@@ -178,6 +178,11 @@ class Column(ABC):
         return False
 
     @property
+    def has_presence(self) -> bool:
+        """Whether the model also predicts which items a row has, besides what the row says of them."""
+        return False
+
+    @property
     def is_last(self) -> bool:
         """Whether the items that a row does not name are below those that it names."""
         return False

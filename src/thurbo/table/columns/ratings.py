@@ -63,6 +63,9 @@ class Ratings(ItemColumn, Standardised):
     attributes : dict, optional
         {item: {attribute: value}}: known features of items, such as genre and year. Their effects are learned. Items
         that nobody has rated can be ranked by them.
+    presence : {None, "model"}, default=None
+        With "model", the model also predicts which items a row has: `rank(by="choice")`. By default, which items a row
+        has is only a signal about their scores (`ListSettings`).
     unseen : {"error", "missing"}, default="error"
         What to do with an item that was not in the training table; "missing" omits it.
     missing : dict or list, optional
@@ -84,7 +87,7 @@ class Ratings(ItemColumn, Standardised):
     """
 
     kind: ClassVar[str] = "ratings"
-    choices = (("by", ("auto", "levels", "numbers", "order")),)
+    choices = (("by", ("auto", "levels", "numbers", "order")), ("presence", (None, "model")))
     items: tuple[Any, ...] | None = None
     levels: tuple[Any, ...] | None = None
     by: Literal["auto", "levels", "numbers", "order"] = "auto"
@@ -97,6 +100,7 @@ class Ratings(ItemColumn, Standardised):
     highest: float | None = field(default=None, kw_only=True)
     listed: bool | None = field(default=None, kw_only=True)  # orders of few items are stored as a table; set by fit
     attributes: Any = field(default=None, kw_only=True)  # {item: {attribute: value}}, stored as pairs
+    presence: Literal["model"] | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -130,6 +134,10 @@ class Ratings(ItemColumn, Standardised):
     @property
     def is_listed(self) -> bool:
         return self.listed is not False
+
+    @property
+    def has_presence(self) -> bool:
+        return self.presence == "model"
 
     @property
     def answer_labels(self) -> tuple[Any, ...]:

@@ -531,6 +531,11 @@ class Schema(Mapping[str, Column]):
         return tuple(name for name, column in self.items() if column.is_listed)
 
     @property
+    def with_presence(self) -> tuple[str, ...]:
+        """Names of the columns of which the model predicts which items a row has."""
+        return tuple(name for name, column in self.items() if column.has_presence)
+
+    @property
     def source_columns(self) -> dict[str, tuple[str, ...]]:
         """Columns of the table that hold the answers to each question; empty for columns outside the model."""
         return {name: column.source_columns(name) for name, column in self.items()}
