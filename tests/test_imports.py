@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": _TABLES,
     "pooling": _TABLES,
     # The public face.
-    "parts": _TABLES | {"_runtime", "fit"},
+    "parts": _TABLES | {"fit"},
     "queries": _SHARED | _LATENT | _TABLES | {"fit", "predict", "parts"},
     "item_queries": _LATENT | _TABLES | {"predict", "queries", "parts"},
     "tbm": _SHARED | _LATENT | _TABLES | {"parallel", "fit", "predict", "queries", "item_queries", "model_file"},
