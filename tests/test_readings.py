@@ -98,7 +98,7 @@ def test_idle_cores_compile_what_members_are_asked(monkeypatch: pytest.MonkeyPat
     for is_idle in (False, True):
         distributions.all_moments.clear_cache()
         monkeypatch.setattr(members, "n_cores", lambda is_idle=is_idle: 8 if is_idle else 2)
-        monkeypatch.setattr(members, "at_once", lambda n: 2)
+        monkeypatch.setattr(members, "at_once", lambda n, devices=None: 2)
         own = counts[is_idle] = []
 
         def counted(*given: Any, own: list[int] = own) -> Any:
