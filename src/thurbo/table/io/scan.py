@@ -447,7 +447,7 @@ def scan(source: Any, *, columns: Sequence[str] | None = None) -> Scan:
     Parameters
     ----------
     source : path, list of paths, or object with an Arrow stream
-        A .parquet file, a folder with such files, a pattern such as "answers/*.parquet", or a list of files: rows are
+        A .parquet file, a folder with such files, a pattern such as ``answers/*.parquet``, or a list of files: rows are
         in the order of the names. Also a pyarrow dataset, table or reader (or a function without arguments that returns
         one), a polars frame or lazy frame, a DuckDB relation, or whatever else offers an Arrow stream. Parquet files,
         and datasets of them, are read in place. All others are written to a temporary Parquet file first, once and in
