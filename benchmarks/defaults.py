@@ -1,7 +1,7 @@
 """Every setting left alone: `TBM(random_state=seed)` on real surveys, against regressions and boosting per column.
 
-    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--most 12] [--jobs 1] [--cache DIR] [--tuned]
-                                  [--baselines-only]
+    python -m benchmarks.defaults [--quick] [--tables a,b] [--seeds 3] [--most 12] [--jobs 1] [--cache DIR] [--keep DIR]
+                                  [--tuned] [--baselines-only]
 
 A file is read by `tb.read` as it comes. 10 % of its answers are hidden, the model is fitted to what is left, and each
 hidden answer is predicted from the rest of its row. Seed s gives the mask and the seed of the fit. There are as many
@@ -22,7 +22,8 @@ be gained. With --tuned, "tuned" is the log score of 10 hidden units and 5 facto
 "stackoverflow" are 4,000 developers. r4 (described by its schema file) and r4-raw (as read) are 6,000 respondents of
 the Afrobarometer, of which 30 columns are scored; r4-whole is all of it with the mask of `benchmarks.survey`, without
 baselines. Other tasks have measures of their own (`defaults_tasks`). --quick takes one mask of the six small surveys.
-With --cache, predictions of the baselines are kept in files, so that later runs only fit the model. Data: $THURBO_DATA.
+With --cache, predictions of the baselines are kept in files, so that later runs only fit the model. With --keep, so are
+the results of each mask: a run that was interrupted goes on from them. Data: $THURBO_DATA.
 The last line is JSON.
 """
 
@@ -34,6 +35,7 @@ import json
 import lzma
 import multiprocessing
 import os
+import pickle
 import tempfile
 import time
 import warnings
@@ -409,12 +411,22 @@ class Trials(NamedTuple):
     n_masks: int
 
 
-def trial(name: str, seed: int, cache: Path | None, with_tuned: bool, settings: Mapping[str, Any]) -> Trials:
-    """Fit and score a table under one mask."""
+def trial(
+    name: str, seed: int, cache: Path | None, keep: Path | None, with_tuned: bool, settings: Mapping[str, Any]
+) -> Trials:
+    """Fit and score a table under one mask, or read what an earlier run found."""
+    path = None if keep is None else keep / f"{name}-{seed}.pickle"
+    if path is not None and path.exists():
+        return pickle.loads(path.read_bytes())
     (one,) = masked_tables([name], seed, cache)
     model, seconds = fit(one, **settings)
     tuned = one.score(fit(one, **TUNED)[0]) if with_tuned else None
-    return Trials(one.score(model), seconds, tuned, n_masks(one, 1))
+    found = Trials(one.score(model), seconds, tuned, n_masks(one, 1))
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".part").write_bytes(pickle.dumps(found))
+        path.with_suffix(".part").replace(path)
+    return found
 
 
 def measure(
@@ -467,6 +479,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=MOST_MASKS, help="largest number of masks")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time, each with one mask of one table")
     parser.add_argument("--cache", type=Path, help="folder for the predictions of the baselines")
+    parser.add_argument("--keep", type=Path, help="folder for the results of each mask, which a later run goes on from")
     parser.add_argument("--tuned", action="store_true", help=f"also fit {TUNED}")
     parser.add_argument("--baselines-only", action="store_true", help="a model that is not trained: fill the cache")
     chosen = parser.parse_args()
@@ -478,7 +491,7 @@ def main() -> None:
     settings = {"max_epochs": 0, "n_hidden": 1, "n_factors": 0} if chosen.baselines_only else {}
     least, most = (1, 1) if chosen.quick else (chosen.seeds, chosen.most)
     tables = {}
-    for name, found in measure(names, least, most, chosen.jobs, chosen.cache, chosen.tuned, settings):
+    for name, found in measure(names, least, most, chosen.jobs, chosen.cache, chosen.keep, chosen.tuned, settings):
         tables[name] = found
         show(name, found)
     report(tables)

@@ -152,9 +152,12 @@ def test_tasks_are_summed_up_over_seeds() -> None:
 
 
 def test_a_table_with_few_answers_has_more_masks(
-    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, schema: tb.Schema, model: tb.TBM, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As many masks as hide enough binary and ordinal answers, not fewer than asked for, and not more than twelve."""
+    """As many masks as hide enough binary and ordinal answers, not fewer than asked for, and not more than twelve.
+
+    Masks that an earlier run ended are not run again.
+    """
     one = defaults.hide("made", frame, schema, 0, baselines=())
     n_hidden = int(one.hidden["fan"].sum() + one.hidden["trust"].sum())  # not those of a number
     for enough, least, expected in ((n_hidden, 1, 1), (n_hidden + 1, 1, 2), (4 * n_hidden, 3, 4), (10**6, 3, 12)):
@@ -173,6 +176,13 @@ def test_a_table_with_few_answers_has_more_masks(
     monkeypatch.setattr(defaults, "fit", lambda one, **_: (model, 1.0))
     monkeypatch.setattr(defaults, "ENOUGH_ANSWERS", 3 * n_hidden)
     for most, expected in ((12, 3), (2, 2)):
-        ((name, found),) = defaults.measure(["made"], 2, most, 1, None, False, {})
+        ((name, found),) = defaults.measure(["made"], 2, most, 1, None, None, False, {})
         assert (name, found["n_masks"]) == ("made", expected)
     assert used == [0, 1, 2, 0, 1]
+
+    used.clear()
+    few, more = (dict(defaults.measure(["made"], 2, most, 1, None, tmp_path, False, {})) for most in (2, 12))
+    assert used == [0, 1, 2]  # the last one by the second run
+    assert (few["made"]["n_masks"], more["made"]["n_masks"]) == (2, 3)
+    ((_, again),) = defaults.measure(["made"], 2, 12, 1, None, None, False, {})
+    assert more["made"] == again

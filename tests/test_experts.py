@@ -89,10 +89,28 @@ def test_a_weight_of_two_is_a_row_twice_and_one_of_zero_is_none() -> None:
     double = experts.Target("y", 0, np.arange(400), target.code[twice], np.ones(400, np.float32), 3)
     found = []
     for own, rows in ((heavy, np.arange(300)), (double, twice)):
-        split, value, _ = experts._boosted(holds[rows], own, own.shares, [], part[rows] == 0, np.random.default_rng(2))
+        split, value, _ = experts._boosted(
+            holds[rows], own, own.shares, [], part[rows] == 0, own.growth, np.random.default_rng(2)
+        )
         found.append((split, value))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-4)
+
+
+def test_many_answers_have_trees_of_three_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether an odd number of three answers is "yes" decides, which sums over pairs cannot say; few have two splits."""
+    rng = np.random.default_rng(0)
+    holds = np.repeat((rng.random((8000, 3)) < 0.75).astype(np.float32), 4, axis=1)  # a tree sees half of the sources
+    code = (rng.random(8000) < np.where(holds[:, ::4].sum(axis=1) % 2, 0.9, 0.1)).astype(np.int64)
+    target = experts.Target("y", 0, np.arange(4000), code[:4000], np.ones(4000, np.float32), 2)
+    found = dict[int, float]()
+    for many in (4000, 4001):
+        monkeypatch.setattr(experts, "MANY_ANSWERS", many)
+        trees = boosted(holds[:4000], target)
+        assert trees is not None
+        found[trees.split.shape[1]] = log_score(trees, holds[4000:], code[4000:])
+    assert found[7] > found[3] + 0.05, found
+    assert found[7] > -0.34  # the truth has -0.325
 
 
 def test_an_unknown_source_holds_to_the_part_that_is_its_share() -> None:

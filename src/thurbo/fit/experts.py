@@ -37,12 +37,25 @@ from thurbo.table.columns.forms import Lines
 FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.int64]
 
-# Chosen on other answers of three surveys than those of benchmarks. Trees of three splits in a row, five sets of trees,
-# twice as many parts, half the rate or other priors changed the log score by less than 0.002 nats per answer.
-DEPTH, RATE, MOST_ROUNDS, PATIENCE, N_SETS = 2, 0.1, 100, 10, 3
+
+class Growth(NamedTuple):
+    """How trees are grown: splits in a row, other questions (those that explain most alone), rounds at most, and rounds
+    without a better score after which they end."""
+
+    depth: int
+    most_parts: int
+    most_rounds: int
+    patience: int
+
+
+# Chosen on other answers of twelve surveys than those of benchmarks. With thousands of answers, deeper trees from
+# more questions are better by .004 nats per answer; with 1,000 they are worse by .002. Five sets of trees, half the
+# rate, more cuts or other priors changed the log score by less than .002.
+FEW, MANY = Growth(2, 40, 100, 10), Growth(3, 80, 250, 20)
+MANY_ANSWERS = 2500  # to a question, as sum of weights
+RATE, N_SETS = 0.1, 3
 RIDGE, LEAST_INSIDE = 10.0, 10.0  # answers by which gains are pulled to zero, and fewest on each side of a split
 LEAF_RIDGE, MOST_VALUE = 5.0, 4.0  # answers by which the value of a leaf is pulled to zero; the largest one
-MOST_PARTS = 40  # of other questions: those that explain most alone
 MOST_CUTS = 16  # of a number or a scale
 LEAST_ROWS, LEAST_ANSWERS = 5, 60  # with and without a source; to a question that has trees
 MOST_ROWS = 20_000  # that trees are fitted to
@@ -145,6 +158,11 @@ class Target(NamedTuple):
         found = np.bincount(self.code, self.weight, self.n_labels) + 0.5
         return np.asarray(found / found.sum())
 
+    @property
+    def growth(self) -> Growth:
+        """Of its trees."""
+        return MANY if self.weight.sum() >= MANY_ANSWERS else FEW
+
     def some(self, index: IntArray) -> Target:
         return self._replace(row=self.row[index], code=self.code[index], weight=self.weight[index])
 
@@ -236,7 +254,7 @@ def _screened(targets: Sequence[Target], found: Sources, names: Sequence[str], q
                 gain[follow & np.asarray(is_answered)] = -np.inf
             best = np.full(found.part.max(initial=0) + 1, -np.inf)
             np.maximum.at(best, found.part, gain)
-            top = np.argsort(-best, kind="stable")[:MOST_PARTS]
+            top = np.argsort(-best, kind="stable")[: own.growth.most_parts]
             chosen.append(np.flatnonzero(np.isin(found.part, top) & (gain > -np.inf)))
         begin = end
     return chosen
@@ -337,17 +355,18 @@ def _trees(
     holds, codes = found.holds[np.ix_(own.row, order)], [each.code[own.row] for each in tables]
     splits, values, gain = list[np.ndarray](), list[np.ndarray](), np.zeros(len(order))
     for number in range(N_SETS if len(order) else 0):
-        found_splits, found_values, gains = _boosted(holds, own, share, codes, part[own.row] == number, rng)
+        found_splits, found_values, gains = _boosted(holds, own, share, codes, part[own.row] == number, own.growth, rng)
         splits, values, gain = splits + found_splits, values + found_values, gain + gains
     if not splits and not tables:
         return None
-    split = np.asarray(splits, np.int64).reshape(-1, 2**DEPTH - 1)
+    n_leaves = 2**own.growth.depth
+    split = np.asarray(splits, np.int64).reshape(-1, n_leaves - 1)
     used = np.unique(split)
     of_tables = [GAIN_OF_TABLE * N_SETS * each.gain for each in tables]
     return Trees(
         tuple(found.sources[order[place]] for place in used),
         np.searchsorted(used, split),
-        np.asarray(values, np.float32).reshape(-1, 2**DEPTH, own.n_labels) / np.float32(N_SETS),
+        np.asarray(values, np.float32).reshape(-1, n_leaves, own.n_labels) / np.float32(N_SETS),
         np.log(share),
         tuple(
             Conditional(each.name, each.edges, _shares_by(code, own, share, len(each.edges) + 1)[0])
@@ -363,6 +382,7 @@ def _boosted(
     share: np.ndarray,
     codes: Sequence[IntArray],
     is_kept: np.ndarray,
+    growth: Growth,
     rng: np.random.Generator,
 ) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
     """Trees fitted without the answers that are kept, as many as predict these best: sources of the nodes, values of
@@ -383,24 +403,26 @@ def _boosted(
         return float(tested.weight @ log_softmax(of_kept, axis=1)[np.arange(len(beside)), tested.code])
 
     best, at, half, count = score(), 0, -(-n_sources // 2), fitted.weight[:, None]
-    for number in range(1, MOST_ROUNDS + 1):
+    for number in range(1, growth.most_rounds + 1):
         chance = softmax(now, axis=1)
         slope, bend = (true - chance) * count, chance * (1.0 - chance) * count
         first = int(rng.integers(n_sources))  # half of the sources, which are in random order
         window = slice(first, min(first + half, n_sources)), slice(0, max(first + half - n_sources, 0))
-        split, leaf, gain = _tree(seen, np.concatenate([slope * unit, count], axis=1), window)
+        split, leaf, gain = _tree(seen, np.concatenate([slope * unit, count], axis=1), window, growth.depth)
         value = np.float32(RATE) * np.clip((leaf.T @ slope) / (leaf.T @ bend + pull), -MOST_VALUE, MOST_VALUE)
         now += leaf @ value
         of_kept += in_leaves(kept, split[None])[:, 0] @ value
         splits, values, gains = [*splits, split], [*values, value], [*gains, gain]
         if (found := score()) > best:
             best, at = found, number
-        elif number - at >= PATIENCE:
+        elif number - at >= growth.patience:
             break
     return splits[:at], values[:at], np.sum(gains[:at], axis=0) if at else np.zeros(n_sources)
 
 
-def _tree(holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _tree(
+    holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice], depth: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One tree from some of the sources: sources of its nodes, the part of each row in each leaf [row, leaf], and gains
     by source."""
     (n, width), length = slopes.shape, window[0].stop - window[0].start
@@ -410,7 +432,7 @@ def _tree(holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice]) -> tup
 
     split, part, gains = list[int](), np.ones((n, 1), np.float32), np.zeros(holds.shape[1])
     sums = [summed(slopes)]  # where each source holds, of each node: [source, label + 1]
-    for depth in range(DEPTH):
+    for level in range(depth):
         chosen = []
         for node, own in enumerate(sums):
             gain = _gain(own, part[:, node] @ slopes)
@@ -421,7 +443,7 @@ def _tree(holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice]) -> tup
         split += chosen
         on = part * holds[:, chosen]
         part = np.stack([part - on, on], axis=-1).reshape(n, -1)
-        if depth + 1 < DEPTH:
+        if level + 1 < depth:
             of_on = summed((on[:, :, None] * slopes[:, None, :]).reshape(n, -1)).reshape(-1, len(chosen), width)
             sums = [each for k, own in enumerate(sums) for each in (own - of_on[:, k], of_on[:, k])]
     return np.asarray(split, np.int64), part, gains
