@@ -98,7 +98,7 @@ def test_a_weight_of_two_is_a_row_twice_and_one_of_zero_is_none() -> None:
 
 
 def test_many_answers_have_trees_of_three_splits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether an odd number of three answers is "yes" decides, which sums over pairs cannot say; few have two splits."""
+    """Three answers decide together, as sums over pairs of answers cannot say. Few answers have trees of two splits."""
     rng = np.random.default_rng(0)
     holds = np.repeat((rng.random((8000, 3)) < 0.75).astype(np.float32), 4, axis=1)  # a tree sees half of the sources
     code = (rng.random(8000) < np.where(holds[:, ::4].sum(axis=1) % 2, 0.9, 0.1)).astype(np.int64)

@@ -124,6 +124,61 @@ def test_a_draw_is_the_same_model_as_the_state(sampler: Sampler):
     assert scale == pytest.approx(sampler.of_rows.precision[-1] ** -0.5)
 
 
+def test_units_of_items_have_their_conditional_distribution():
+    """All 2³ states of an item, given what factors leave of x and the weights of rows."""
+    own = Sampler(some_entries(8), seed=3, n_units=3)
+    rng, row, item = np.random.default_rng(4), own.entries.row, own.entries.item
+    rest, weights, rate = 0.5 * rng.normal(size=len(row)), 0.6 * rng.normal(size=(N_ROWS, 3)), np.array([0.2, 0.5, 0.7])
+    states = np.array([[k >> unit & 1 for unit in range(3)] for k in range(8)])
+    counts = np.zeros((N_ITEMS, 8))
+    for _ in range(N_DRAWS):
+        for _ in range(5):  # so that draws are nearly independent
+            own.rate = rate
+            own._draw_units(rest, weights)
+        counts[np.arange(N_ITEMS), (own.units @ [1, 2, 4]).astype(int)] += 1
+    for each in range(N_ITEMS):
+        left = rest[item == each][:, None] - weights[row[item == each]] @ states.T
+        logs = -0.5 * (left**2).sum(axis=0) + states @ np.log(rate) + (1 - states) @ np.log(1 - rate)
+        chance = np.exp(logs - logs.max())
+        assert stats.chisquare(counts[each], N_DRAWS * chance / chance.sum()).pvalue > LEAST_P
+
+
+def test_a_draw_with_units_is_the_same_model_as_the_state():
+    own = Sampler(some_entries(9), np.random.default_rng(1).normal(size=(N_ITEMS, 2)), seed=2, n_units=2)
+    for _ in range(6):
+        own.sweep()
+    draw, first = own.draw(), own.of_rows.effects[0]
+    assert draw.loadings.shape == draw.presence.shape == (N_ITEMS, lists.N_FACTORS + 2)
+    assert draw.effects.shape == (2, 1 + lists.N_FACTORS + 2)
+    mean = draw.bias + (own.rows - first) * np.sqrt(own.of_rows.precision) @ draw.loadings.T
+    loadings = np.concatenate([own.items[:, :-1], own.units], axis=1)
+    expected = own.rows[:, :-1] @ loadings.T + own.rows[:, -1:] + own.items[:, -1]
+    np.testing.assert_allclose(mean, expected, atol=1e-4)
+    assert len(np.unique(np.round(draw.loadings[:, -2], 6))) == 2  # on or off
+
+
+def test_units_of_items_are_recovered():
+    """Items of four kinds (two units) with few scores: right units, and better mean utilities than factors alone."""
+    rng, n_rows, n_items, each = np.random.default_rng(11), 400, 150, 12
+    units, weights = rng.random((n_items, 2)) < 0.5, 1.5 * rng.normal(size=(n_rows, 2))
+    utility = weights @ units.T + 0.3 * rng.normal(size=n_items) + 0.3 * rng.normal(size=(n_rows, 1))
+    item = np.concatenate([np.sort(rng.choice(n_items, each, replace=False)) for _ in range(n_rows)])
+    row = np.repeat(np.arange(n_rows), each)
+    level = np.digitize(utility[row, item] + rng.normal(size=len(row)), [-1.5, -0.5, 0.5, 1.5])
+    entries, score = ListedEntries(row, item, level, level, n_rows, n_items, 5), dict[int, float]()
+    for n_units in (0, 2):
+        own, mean = Sampler(entries, presence=False, seed=0, n_units=n_units), 0.0
+        for number, _ in enumerate(own.draws(30, 150)):
+            if number >= 150:
+                loadings = np.concatenate([own.items[:, :-1], own.units], axis=1)
+                mean = mean + own.rows[:, :-1] @ loadings.T + own.rows[:, -1:] + own.items[:, -1]
+        score[n_units] = np.corrcoef(np.asarray(mean).ravel(), utility.ravel())[0, 1]
+    same = np.abs(np.corrcoef(own.units.T, units.T)[:2, 2:])  # up to their order, and on for off
+    print(score, same)
+    assert max(same[0, 0] * same[1, 1], same[0, 1] * same[1, 0]) > 0.8
+    assert score[2] > score[0] + 0.01
+
+
 def simulated(n_rows: int = 300, n_items: int = 40, each: int = 15) -> tuple[pd.DataFrame, np.ndarray]:
     """Rows choose items that they like, so that who lists an item says what it is like; and all mean utilities."""
     rng = np.random.default_rng(7)
@@ -229,6 +284,31 @@ def test_more_members_are_trained_where_nothing_is_drawn(n_members: int):
     schema = tb.Schema({"item": tb.Ratings()}).fit(table)
     has_draws = n_members == members.AUTO_BESIDE_DRAWS
     assert population.count(tb.TBM(schema)._settings(schema), schema, 300, 0, has_draws) == n_members
+
+
+def test_a_fit_with_units_of_items(tmp_path: Path):
+    lines, utility = simulated(120, 20, 8)
+    table = tb.from_long(lines, row="row", item="item", score="score")
+    column = tb.Ratings(items=list(range(20)), settings=tb.ListSettings(draws=3, item_units=2))
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(lists, "LEAST_ENTRIES", 100)
+        model = tb.TBM({"item": column}, random_state=0, members=2, max_epochs=2).fit(table)
+    drawn = [each for each in model.members_ if each["is_draw"]]
+    assert [each["n_factors"] for each in drawn] == [lists.N_FACTORS + 2] * 3
+    ranked = model.rank(table, top=20, exclude_seen=False)
+    known = utility[ranked["row"].to_numpy(int), ranked["item"].to_numpy(int)]
+    assert np.corrcoef(known, ranked["utility"])[0, 1] > 0.5
+    model.save(tmp_path / "model.thurbo")
+    again = tb.TBM.load(tmp_path / "model.thurbo")
+    assert again.schema_["item"].settings.item_units == 2
+    np.testing.assert_allclose(*(m.predict_proba(table, "item", items=[0, 1]) for m in (again, model)), atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1, 2.5, True, "many", 65])
+def test_a_bad_number_of_units_is_refused(bad):
+    with pytest.raises(tb.SchemaError, match="item_units"):
+        tb.ListSettings(item_units=bad)
 
 
 def test_a_bad_number_of_draws_is_refused():

@@ -1,7 +1,10 @@
 """§8 Lists by Bayesian factorisation: draws of the parameters of rows and items from their posterior distribution.
 
-The sampler works in a thread of its own while other members are trained: first without the held-out answers, which
-weigh the draws against the other members, then with all answers. Each draw is a member.
+The mean of a score is α_i + V_iᵀ z_u + G_uᵀ g_i + s_u: factors z of rows with loadings V of items, and, if they are
+asked for, binary hidden units g of items with weights G of rows. Given the units of items, rows are the standard model;
+given what rows have, items are one. The sampler works in a thread of its own while other members are trained: first
+without the held-out answers, which weigh the draws against the other members, then with all answers. Each draw is a
+member.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from scipy import sparse
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from thurbo._concurrency import cached_property
 from thurbo.fit import members
@@ -30,6 +33,7 @@ BURN_IN, MOST_BURN_IN, USUAL_ENTRIES = 60, 300, 500_000  # sweeps before the fir
 FIRST_PRECISION, FIRST_RIDGE = 100.0, 1.0  # of the factors of items, and of effects
 LEAST, SHAPE, RATE = 1e-9, 1.0, 1e-2  # of probabilities; prior of precisions
 TOLERANCE, MOST_STEPS = 1e-2, 40  # of conjugate gradients
+UNITS_ALONE = 20  # sweeps without loadings, which would take in all that units of items can explain
 EVERY = 2  # sweeps from one draw of the effects to the next: they change slowly, and take half of the time
 ROWS_AT_ONCE = 4096  # whose matrices are factorised at a time
 
@@ -63,17 +67,19 @@ class Draw(NamedTuple):
 class _Link:
     """What is known about rows or items, X, and its effects B on their factors: N(X B, Λ⁻¹), B ~ N(0, (μ Λ)⁻¹)."""
 
-    def __init__(self, features: list[sparse.csr_matrix], n: int, fixed: int, before: _Link | None) -> None:
+    def __init__(
+        self, features: list[sparse.csr_matrix], n: int, n_factors: int, fixed: int, before: _Link | None
+    ) -> None:
         """Effects and precisions are those of an earlier link, if there is one."""
         ones = sparse.csr_matrix(np.ones((n, 1), np.float32))
         self.features = sparse.hstack([ones, *features], format="csr").astype(np.float32)
         self.transposed = self.features.T.tocsr()
-        self.effects = np.zeros((self.features.shape[1], N_FACTORS), np.float32)
-        self.precision = np.full(N_FACTORS, FIRST_PRECISION)
+        self.effects = np.zeros((self.features.shape[1], n_factors), np.float32)
+        self.precision = np.full(n_factors, FIRST_PRECISION)
         self.precision[:fixed] = 1.0
         self.fixed = fixed  # factors whose precision is 1: the scale of the others tells
         self.ridge = FIRST_RIDGE  # μ
-        self.mean = np.zeros((n, N_FACTORS), np.float32)
+        self.mean = np.zeros((n, n_factors), np.float32)
         if before is not None:
             self.effects, self.precision, self.ridge = before.effects, before.precision, before.ridge
             self.mean = before.mean
@@ -82,8 +88,8 @@ class _Link:
     def draw(self, rng: np.random.Generator, factors: np.ndarray) -> None:
         """Draw B, μ and Λ given the factors of all rows or items."""
         (n, n_features), deviation = self.features.shape, 1.0 / np.sqrt(self.precision)
-        noise = rng.standard_normal((n, N_FACTORS)) * deviation
-        own = rng.standard_normal((n_features, N_FACTORS)) * deviation
+        noise = rng.standard_normal(factors.shape) * deviation
+        own = rng.standard_normal(self.effects.shape) * deviation
         wanted = self.transposed @ (factors + noise).astype(np.float32) + np.sqrt(self.ridge) * own
         self.effects = self._solve(wanted.astype(np.float32))
         self.mean = self.features @ self.effects
@@ -92,7 +98,7 @@ class _Link:
         self.precision[self.fixed :] = found[self.fixed :]
         if n_features > 1:  # of the constants nothing is learned about the others
             total = RATE + 0.5 * float((self.precision * (self.effects[1:] ** 2).sum(axis=0)).sum())
-            self.ridge = float(rng.gamma(SHAPE + 0.5 * (n_features - 1) * N_FACTORS, 1.0 / total))
+            self.ridge = float(rng.gamma(SHAPE + 0.5 * self.effects[1:].size, 1.0 / total))
 
     def _solve(self, wanted: np.ndarray) -> np.ndarray:
         """(XᵀX + μ I)⁻¹ `wanted` for all factors at once, by conjugate gradients from the last effects."""
@@ -121,23 +127,27 @@ class _Link:
 
 
 class Sampler:
-    """The state of the sampler: factors of rows (z) and items (V, with α last), their links, and the cuts.
-
-    The last factor of a row is its mean score, the last one of an item its bias.
-    """
+    """The state of the sampler: factors of rows (z, G, s) and of items (V, α), units of items, links, and the cuts."""
 
     of_rows: _Link
     of_items: _Link
 
     def __init__(
-        self, entries: ListedEntries, attributes: np.ndarray | None = None, presence: bool = True, seed: int = 0
+        self,
+        entries: ListedEntries,
+        attributes: np.ndarray | None = None,
+        presence: bool = True,
+        seed: int = 0,
+        n_units: int = 0,
     ) -> None:
         self.rng, self.presence, self.n_sweeps = np.random.default_rng(seed), presence, 0
         self.known = [] if attributes is None else [sparse.csr_matrix(attributes.astype(np.float32))]
         shares = np.cumsum(np.bincount(entries.level, minlength=entries.n_levels) + 1.0)
         self.cuts = ndtri(shares[:-1] / shares[-1])
-        self.rows = 0.1 * self.rng.standard_normal((entries.n_rows, N_FACTORS)).astype(np.float32)
+        self.rows = 0.1 * self.rng.standard_normal((entries.n_rows, N_FACTORS + n_units)).astype(np.float32)
         self.items = 0.1 * self.rng.standard_normal((entries.n_items, N_FACTORS)).astype(np.float32)
+        self.units = (self.rng.random((entries.n_items, n_units)) < 0.5).astype(np.float32)
+        self.rate = np.full(n_units, 0.5)  # P(g = 1)
         self.observe(entries)
 
     def observe(self, entries: ListedEntries) -> None:
@@ -149,22 +159,44 @@ class Sampler:
         self.order_of_items = np.lexsort((entries.row, entries.item))
         listed, raters = ([_in_proportion(each)] * self.presence for each in (self.by_row, self.by_item))
         before = getattr(self, "of_rows", None), getattr(self, "of_items", None)
-        self.of_rows = _Link(listed, entries.n_rows, N_FACTORS - 1, before[0])
-        self.of_items = _Link([*raters, *self.known], entries.n_items, 0, before[1])
+        self.of_rows = _Link(listed, entries.n_rows, self.rows.shape[1], N_FACTORS - 1, before[0])
+        if before[0] is None:
+            self.of_rows.precision[N_FACTORS - 1 : -1] = 1.0
+        self.of_items = _Link([*raters, *self.known], entries.n_items, N_FACTORS, 0, before[1])
 
     def sweep(self) -> None:
-        """Draw x, the factors of rows, those of items, and the effects and precisions of both."""
-        row, item = self.entries.row, self.entries.item
-        mean = np.einsum("nk,nk->n", self.rows[row, :-1], self.items[item, :-1])
-        mean += self.rows[row, -1] + self.items[item, -1]
+        """Draw x, the factors of rows, factors and units of items, and the effects and precisions of both."""
+        row, item, weights = self.entries.row, self.entries.item, slice(N_FACTORS - 1, self.rows.shape[1] - 1)
+        loadings = np.concatenate([self.items[:, :-1], self.units, self.items[:, -1:]], axis=1)
+        mean = np.einsum("nk,nk->n", self.rows[row, :-1], loadings[item, :-1])
+        mean += self.rows[row, -1] + loadings[item, -1]
         x = self._latent(mean)
-        self.rows = self._factors(self.by_row, self.items, x - self.items[item, -1], self.of_rows)
-        of_items = (x - self.rows[row, -1])[self.order_of_items]
-        self.items = self._factors(self.by_item, self.rows, of_items, self.of_items)
+        self.rows = self._factors(self.by_row, loadings, x - loadings[item, -1], self.of_rows)
+        others, rest = np.delete(self.rows, weights, axis=1), x - self.rows[row, -1]
+        of_units = np.einsum("nk,nk->n", self.rows[row, weights], self.units[item])
+        self.items = self._factors(self.by_item, others, (rest - of_units)[self.order_of_items], self.of_items)
+        if self.units.size:
+            if self.n_sweeps < UNITS_ALONE:
+                self.items[:, :-1] = 0.0
+            rest -= np.einsum("nk,nk->n", others[row, :-1], self.items[item, :-1]) + self.items[item, -1]
+            self._draw_units(rest, self.rows[:, weights])
         self.n_sweeps += 1
         if self.n_sweeps % EVERY == 0:
             self.of_rows.draw(self.rng, self.rows)
-            self.of_items.draw(self.rng, self.items)
+            if not self.units.size or self.n_sweeps > UNITS_ALONE:
+                self.of_items.draw(self.rng, self.items)
+
+    def _draw_units(self, rest: np.ndarray, weights: np.ndarray) -> None:
+        """The units of items, one after the other, given what else leaves of x and the weights of rows; their rates."""
+        (row, item), n_items = (self.entries.row, self.entries.item), len(self.units)
+        rest = rest - np.einsum("nk,nk->n", weights[row], self.units[item])
+        for k, own in enumerate(weights[row].T):
+            rest += own * self.units[item, k]
+            log_odds = np.bincount(item, own * (rest - 0.5 * own), n_items) + logit(self.rate[k])
+            self.units[:, k] = self.rng.random(n_items) < expit(log_odds)
+            rest -= own * self.units[item, k]
+        n_on = self.units.sum(axis=0)
+        self.rate = self.rng.beta(1.0 + n_on, 1.0 + n_items - n_on)
 
     def _latent(self, mean: np.ndarray) -> np.ndarray:
         """x within its cuts, which make one scoring step towards their maximum likelihood before."""
@@ -185,7 +217,8 @@ class Sampler:
     def _factors(self, listed: sparse.csr_matrix, others: np.ndarray, target: np.ndarray, link: _Link) -> np.ndarray:
         """Factors given x and those of the other side; the last one adds to x without a loading."""
         design = np.concatenate([others[:, :-1], np.ones((len(others), 1), np.float32)], axis=1)
-        first, second = np.triu_indices(N_FACTORS)  # of a symmetric matrix
+        n_factors = design.shape[1]
+        first, second = np.triu_indices(n_factors)  # of a symmetric matrix
         pairs = design[:, first] * design[:, second]
         residual = sparse.csr_matrix((target.astype(np.float32), listed.indices, listed.indptr), listed.shape)
         pull = residual @ design + link.mean * link.precision.astype(np.float32)
@@ -193,26 +226,25 @@ class Sampler:
         for begin in range(0, len(pull), ROWS_AT_ONCE):
             part = slice(begin, begin + ROWS_AT_ONCE)
             half = listed[part] @ pairs
-            precision = np.empty((len(half), N_FACTORS, N_FACTORS))
+            precision = np.empty((len(half), n_factors, n_factors))
             precision[:, first, second] = precision[:, second, first] = half
             precision += np.diag(link.precision)
             root = np.linalg.cholesky(precision)
-            noise = self.rng.standard_normal((len(root), N_FACTORS, 1))
+            noise = self.rng.standard_normal((len(root), n_factors, 1))
             # (L Lᵀ)⁻¹ (pull + L ε): the mean plus noise with this covariance, by one solution.
             found[part] = np.linalg.solve(precision, pull[part, :, None] + root @ noise)[:, :, 0]
         return found
 
     def draw(self) -> Draw:
         """The parameters of the current state: constants of the prior of rows are part of the biases."""
-        first, scale = self.of_rows.effects[0], 1.0 / np.sqrt(self.of_rows.precision[-1])
-        items, effects = self.items, self.of_rows.effects[1:]
-        bias = items[:, -1] + items[:, :-1] @ first[:-1] + first[-1]
-        loadings = np.concatenate([items[:, :-1], np.full((len(items), 1), scale, np.float32)], axis=1)
-        presence = np.concatenate([effects[:, :-1], effects[:, -1:] / scale], axis=1)
-        n_known = sum(each.shape[1] for each in self.known)
+        first, scale = self.of_rows.effects[0], 1.0 / np.sqrt(self.of_rows.precision)
+        items = np.concatenate([self.items[:, :-1], self.units, np.ones_like(self.items[:, -1:])], axis=1)
+        n_known, n_own = sum(each.shape[1] for each in self.known), self.items.shape[1] - 1
         own = self.of_items.effects[len(self.of_items.effects) - n_known :]
-        own = np.column_stack([own[:, -1] + own[:, :-1] @ first[:-1], own[:, :-1], np.zeros(n_known)])
-        return Draw(bias, *(each.astype(np.float32) for each in (loadings, presence, self.cuts, own)))
+        others = np.zeros((n_known, items.shape[1] - n_own))  # attributes say nothing about units
+        own = np.column_stack([own[:, -1] + own[:, :-1] @ first[:n_own], own[:, :-1], others])
+        found = self.items[:, -1] + items @ first, items * scale, self.of_rows.effects[1:] / scale, self.cuts, own
+        return Draw(*(each.astype(np.float32) for each in found))
 
     @property
     def burn_in(self) -> int:
@@ -242,7 +274,6 @@ LEAST_ENTRIES = 2000  # below which nothing is drawn
 TO_WEIGH = 8  # draws that held-out answers weigh
 AGAIN = 10  # sweeps with all answers before the first draw that is kept
 HALF = 0.5  # share of a time limit after which sampling ends
-MEMBER = MemberSettings(0, N_FACTORS, 0.0, is_draw=True)
 
 
 def column(chosen: FitSettings, data: Data) -> str | None:
@@ -277,7 +308,9 @@ class Drawing:
         self.seconds = None if chosen.max_time is None else HALF * float(chosen.max_time)
         self.stopped, self.done, self.began = threading.Event(), 0, time.perf_counter()
         design = own.design
-        self.sampler = Sampler(shown, None if design is None else design.matrix, bool(chosen.presence), seed)
+        attributes, n_units = None if design is None else design.matrix, int(chosen.item_units)
+        self.member = MemberSettings(0, N_FACTORS + n_units, 0.0, is_draw=True)
+        self.sampler = Sampler(shown, attributes, bool(chosen.presence), seed, n_units)
         self.of = self.sampler.burn_in + TO_WEIGH * BETWEEN
         self._pool = ThreadPoolExecutor(1)
         self._work: Future[list[Draw]] = self._pool.submit(self._run, TO_WEIGH, self.sampler.burn_in)
@@ -325,7 +358,7 @@ class Drawing:
     @cached_property
     def alone(self) -> Params:
         """The model without dependence, as large as a draw."""
-        return members.independent(self.chosen, self.data, (0, N_FACTORS))
+        return members.independent(self.chosen, self.data, (0, self.member.n_factors))
 
     def _params(self, draw: Draw) -> Params:
         """The parameters of a model with factors only; other columns are independent of the list."""

@@ -254,7 +254,7 @@ def fit(
         if not any(parts) and chosen.max_time is None and whole is None:
             ending = Beside(partial(_finish, chosen, complete, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.result(on_epoch)):
-            found.append(_Group(lists.MEMBER, drawn))
+            found.append(_Group(drawing.member, drawn))
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
         questions = [[MemberQuery(one, *read[each.reading][:3], how, routes) for one in each.params] for each in found]
         weighed = _weigh(data, found, questions, masked, 1.0 if whole is None else whole.n_rows / table.n_rows)
@@ -271,7 +271,7 @@ def fit(
             ended = ending.result()
             if len(found) > len(ended):
                 assert drawing is not None
-                ended.append(_Group(lists.MEMBER, drawing.last(on_epoch) or found[-1].params))
+                ended.append(_Group(drawing.member, drawing.last(on_epoch) or found[-1].params))
             found = ended
     finally:
         if ending is not None:

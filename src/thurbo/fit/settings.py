@@ -206,3 +206,4 @@ class FitSettings(Prediction, Likelihood):
     item_decay: float = 0.0
     presence: bool = False
     draws: int = 0
+    item_units: int = 0

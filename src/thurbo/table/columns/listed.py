@@ -23,6 +23,7 @@ from thurbo.table.columns.values import collection, is_label, listing, plain, sh
 
 MOST_SHARED, LEAST_SHARE = 16, 0.5  # orders of at most so many items, with this share ranked, use the shared layout
 LEAST_LISTED, MOST_SHARE = 65, 0.25  # orders of at least so many items, at most this share ranked, are listed
+MOST_ITEM_UNITS = 64  # each is drawn in turn
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class ListSettings:
         Number of draws of the parameters from their posterior distribution, for `Ratings` whose scores are levels.
         They are members of the model (`members_`) beside those that are trained, weighed by held-out answers. They use
         who has rated an item, and account for how little is known about items with few ratings. 0 is none.
+    item_units : int, default=0
+        Number of binary hidden units of each item in these draws, beside its factors: kinds of items, for which each
+        row has a weight. Rows and columns then have hidden units, as in the paper's model of matrices.
 
     Examples
     --------
@@ -50,6 +54,7 @@ class ListSettings:
     item_decay: float = 30.0
     presence: bool = True
     draws: int = 20
+    item_units: int = 0
 
     def __post_init__(self) -> None:
         decay = self.item_decay
@@ -59,6 +64,10 @@ class ListSettings:
             raise SchemaError(f"presence={self.presence!r} is not True or False", remedy="the default is True")
         if isinstance(self.draws, bool) or not isinstance(self.draws, (int, np.integer)) or self.draws < 0:
             raise SchemaError(f"draws={self.draws!r} is not a number of draws", remedy="the default is 20; 0 is none")
+        units = self.item_units
+        if isinstance(units, bool) or not isinstance(units, (int, np.integer)) or not 0 <= units <= MOST_ITEM_UNITS:
+            remedy = f"give 0 to {MOST_ITEM_UNITS}; the default is 0"
+            raise SchemaError(f"item_units={units!r} is not a number of hidden units", remedy=remedy)
 
 
 class ItemColumn(Column):
