@@ -395,7 +395,8 @@ class Buckets:
                 largest = rows
             for begin in range(0, len(place), largest):
                 count = min(largest, len(place) - begin)
-                size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
+                lengths = ROW_BUCKETS if bucket.sites_shared else (1, *ROW_BUCKETS)  # one user of a service is quick
+                size = next((size for size in lengths if size >= count), largest) if largest > 16 else largest
                 size = max(size, rows or 0) if bucket.sites_shared else size
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 chunk = function(bucket.rows(index), *(leaf[place[index]] for leaf in rowwise))
