@@ -109,6 +109,7 @@ def thurbo_model(objective: str, seed: int, epochs: int, n_hidden: int = N_HIDDE
         settings |= {"sparsity_target": 0.1, "sparsity_weight": 0.02, "weight_decay": 3e-3}
     else:
         settings |= {"n_chains": 5000, "n_negative_steps": 10, "weight_decay": 0.0}
+        settings |= {"sparsity_target": 0.05, "sparsity_weight": 0.2}
     return TBM(**grouped({"objective": objective, "max_epochs": epochs} | settings | changed))
 
 
