@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -127,27 +127,22 @@ class RowQuery:
             start += part.n_rows
             told({"stage": STAGE, "done": start, "of": self.source.n_rows, "figure": ""})
 
-    @cached_property
-    def _numbers(self) -> set[str]:
-        """Columns of answers, of which whole numbers may become means."""
-        schema = self.model.schema_
-        own = {source for name in schema.modelled for source in (*schema[name].source_columns(name), name)}
-        return own if self.has_means else set()
-
     def write(self, out: Path) -> Path:
         """Write the results to a folder, a file for every `PART` rows, or to one .parquet file; returns its path.
 
         A file is written completely or not at all. Files of a folder that have the same rows, model and question are
         kept: an interrupted query goes on where it ended.
         """
-        n_rows, is_file = self.source.n_rows, out.suffix.lower() == ".parquet"
+        n_rows, is_file, schema = self.source.n_rows, out.suffix.lower() == ".parquet", self.model.schema_
+        means = schema.modelled if self.has_means else ()
+        numbers = {source for name in means for source in (*schema[name].source_columns(name), name)}
         marks, size = ({destination(out): ""}, n_rows) if is_file else (self._prepared(out), PART)
         with course.progress(n_rows, self.model.verbose, STAGE) as told:
             for start, (path, mark) in zip(range(0, n_rows, size), marks.items(), strict=True):
                 stop = min(start + size, n_rows)
                 if is_file or not path.exists():
                     with replacing(path) as temporary:
-                        write_tables(temporary, self._tables(start, stop, told), mark, self._numbers)
+                        write_tables(temporary, self._tables(start, stop, told), mark, numbers)
                 told({"stage": STAGE, "done": stop, "of": n_rows, "figure": ""})
         return out
 

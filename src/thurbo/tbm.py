@@ -432,8 +432,7 @@ class TBM(ItemQueries, BaseEstimator):
 
     @property
     def experts_(self) -> list[dict[str, Any]]:
-        """What predicts each question beside the members: the weight of boosted trees where all that they use is
-        known, and the questions that they use most, with their parts of all gains. Empty without trees."""
+        """Boosted trees beside the members: weight where all that they use is known, number, and parts of gains."""
         found = []
         for name, own in self.model_.correction.experts.items():
             for site, expert in own.items():
@@ -582,11 +581,9 @@ class TBM(ItemQueries, BaseEstimator):
                 message = f"if each line is one score of an item, use from_long(X, {names[0]!r}, {names[1]!r}, score)"
                 warnings.warn(message, SchemaWarning, stacklevel=5)
             return Schema.infer(table)
-        if isinstance(self.schema, Schema):
-            return self.schema
         if not isinstance(self.schema, Mapping):
             raise ThurboError(f"schema={self.schema!r} is not a schema; give a Schema or a dict of columns")
-        return Schema(self.schema)
+        return self.schema if isinstance(self.schema, Schema) else Schema(self.schema)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file. The file contains no code and no rows of the data.
