@@ -263,7 +263,7 @@ def test_bounds_of_multimodal_models_for_every_kind_of_evidence(n_hidden, n_fact
         if n_factors and kind.startswith("choices one"):
             continue  # is learned by enumeration, without factors
         model, frame = drawn_model(kind, n_hidden, n_factors, 1.4)
-        evidence = model._read_to_score(frame.iloc[:4]).evidence
+        evidence = model._read(frame.iloc[:4], gaps="auto" if model.model_.is_joint else "ignorable").evidence
         exact = evidence.by_chunks(lambda rows, own=model.params_: enumerated(own, rows))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tb.ConvergenceWarning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -166,3 +167,20 @@ def test_files_hold_it_and_older_files_have_none() -> None:
     for wrong in ([0.5], [0.5, float("nan")], 0.5, [0.5, -1]):
         with pytest.raises(ValueError, match="credibility"):
             model_file._anchors({"q": {**own, "credibility": wrong}})
+
+
+def test_files_hold_what_corrects_the_only_member_that_was_kept(tmp_path: Any) -> None:
+    table = {"q": ["a", "b", "b", "b"], "r": ["x", "y", "y", None]}
+    schema = {"q": tb.Categorical(["a", "b"]), "r": tb.Binary(true="y")}
+    model = tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(table)
+    anchor = Anchor(np.asarray([[0.25, 0.75]]), np.zeros((1, 2)), np.asarray([0.5]))
+    correction = replace(model.model_.correction, exponents={"utility": 0.5}, anchors={"q": anchor})
+    before = model.predict_proba(table, "q")
+    model.model_ = replace(model.model_, correction=correction)
+    corrected = model.predict_proba(table, "q")
+    assert np.abs(corrected - before).max() > 1e-3
+    model.save(tmp_path / "m.thurbo")
+    again = tb.TBM.load(tmp_path / "m.thurbo")
+    np.testing.assert_array_equal(again.predict_proba(table, "q"), corrected)
+    assert again.model_.is_single
+    assert again.members_ == []

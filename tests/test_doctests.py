@@ -18,7 +18,7 @@ MODULES = (
     "thurbo.tbm",
     "thurbo.queries",
     "thurbo.item_queries",
-    "thurbo.imputer",
+    "thurbo.cross_evaluation",
     "thurbo.fit.settings",
     "thurbo.table.columns.banded",
     "thurbo.table.columns.ordinal",

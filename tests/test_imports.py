@@ -62,7 +62,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "item_queries": _LATENT | _TABLES | {"predict", "queries", "parts"},
     "tbm": _SHARED | _LATENT | _TABLES | {"parallel", "fit", "predict", "queries", "item_queries", "model_file"},
     "model_file": _LATENT | _TABLES | {"fit", "predict"},
-    "imputer": _TABLES | {"queries", "tbm"},
     "cross_evaluation": _SHARED | _TABLES | {"fit", "predict", "tbm"},
     "app": set(),
     "app.report": _TABLES | {"_concurrency", "predict", "cross_evaluation"},
@@ -95,7 +94,7 @@ HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
 # frames.py reads dataframe libraries and makes their frames; file readers and the bundled survey return frames.
 _FILES = {f"thurbo.table.io.{name}" for name in ("read_write", "text", "codebook", "scan")}
 MAY_KNOW_FRAMES = {"thurbo.table.io.frames", "thurbo.table.datasets", *_FILES, "thurbo.app.cli.results"}
-MOST_MODULES, DEEPEST = 143, 18  # modules, and modules in a chain of imports
+MOST_MODULES, DEEPEST = 142, 18  # modules, and modules in a chain of imports
 LONG_FILE, LONG_FUNCTION = 900, 100  # lines from which a warning is printed
 
 

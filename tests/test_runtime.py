@@ -8,18 +8,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jaxlib
+import numpy as np
 import pytest
 
 import thurbo as tb
 from tests.conftest import _known_flags
 from thurbo import _runtime
 from thurbo.errors import NumericalWarning
+from thurbo.table.io import frames
 
 # The sum of the report: float32, over the first axis, one operand broadcast.
 SUM = """
@@ -197,17 +203,61 @@ def test_maps_are_counted_at_most_once_a_second(monkeypatch: pytest.MonkeyPatch)
     assert len(counted) == 1
 
 
-def test_fits_queries_and_loaded_models_are_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+PREPARED: dict[str, Callable[[tb.TBM, Any], Any]] = {
+    "transform": lambda model, X: model.transform(X),
+    "predict_proba": lambda model, X: model.predict_proba(X, "a"),
+    "predict_interval": lambda model, X: model.predict_interval(X, "n"),
+    "predict": lambda model, X: model.predict(X),
+    "impute": lambda model, X: model.impute(X),
+    "impute_draws": lambda model, X: model.impute_draws(X, 1, random_state=0),
+    "sample": lambda model, X: model.sample(1, random_state=0),
+    "inequalities": lambda model, X: model.inequalities(X, 0),
+    "score_samples": lambda model, X: model.score_samples(X),
+    "score": lambda model, X: model.score(X),
+    "evaluate": lambda model, X: model.evaluate(X, hide=0.6, random_state=0, logistic=False),
+    "segments": lambda model, X: model.segments(X, 2),
+    "dependence": lambda model, X: model.dependence(X),
+    "log_partition": lambda model, X: model.log_partition(),
+    "check_method": lambda model, X: model.check_method(X),
+    "rank": lambda model, X: model.rank(X, 1, exclude_seen=False),
+    "prefers": lambda model, X: model.prefers(X, "x", "y"),
+    "scan": lambda model, X: list(model.transform(tb.scan(X))),
+    "out": lambda model, X: model.transform(X, out=Path(tempfile.mkdtemp()) / "rows.parquet"),
+}
+
+
+@pytest.fixture(scope="module")
+def asked() -> tuple[tb.TBM, dict[str, list[Any]]]:
+    orders = ["x > y", "y > x", "x > y", "y > x", None]
+    table = {"a": [0, 1, 1, 0, None], "n": [1.5, 2.5, None, 0.5, 3.5], "order": orders}
+    schema = {"a": tb.Binary(), "n": tb.Continuous(), "order": tb.Ranking(["x", "y"])}
+    return tb.TBM(schema, n_hidden=1, max_epochs=0, random_state=0).fit(table), table
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_a_query_is_prepared_once(name: str, asked: tuple[tb.TBM, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(_runtime, "prepare", lambda: calls.append(1))
+    PREPARED[name](*asked)
+    assert len(calls) == 1
+
+
+def test_a_query_reads_each_column_of_an_array_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tb.TBM(n_hidden=1, max_epochs=0, random_state=0).fit(np.arange(12.0).reshape(6, 2))
+    read = frames.read_array
+    columns: list[int] = []
+    monkeypatch.setattr(frames, "read_array", lambda array: columns.append(1) or read(array))
+    for ask in (model.transform, model.predict_proba, model.impute, model.score_samples, model.score, model.segments):
+        columns.clear()
+        ask(np.arange(12.0).reshape(6, 2))
+        assert len(columns) == 2, ask.__name__
+
+
+def test_fits_and_loaded_models_are_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
     monkeypatch.setattr(_runtime, "prepare", lambda: calls.append(1))
     model = tb.TBM({"a": tb.Binary()}, n_hidden=1, max_epochs=0, random_state=0).fit({"a": [0, 1, 1]})
-    assert calls
-    model.save(f"{tmp_path}/m.thurbo")
-    for use in (
-        lambda: model.transform({"a": [0]}),
-        lambda: model.sample(1, random_state=0),
-        lambda: tb.TBM.load(f"{tmp_path}/m.thurbo"),
-    ):
-        calls.clear()
-        use()
-        assert calls
+    assert len(calls) == 1
+    model.save(tmp_path / "m.thurbo")
+    tb.TBM.load(tmp_path / "m.thurbo")
+    assert len(calls) == 2

@@ -7,7 +7,7 @@ import ast
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -59,19 +59,13 @@ def _importing() -> Iterator[None]:
         gc.enable()
 
 
-def _imported(module: str) -> Any:
-    if module in sys.modules:
-        return import_module(module)
-    with _importing():
-        return import_module(module)
-
-
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(_imported(_HOME[name]), name)
-    if name in _SUBMODULES:
-        return _imported(_SUBMODULES[name])
-    raise AttributeError(f"module 'thurbo' has no attribute {name!r}")
+    module = _HOME.get(name) or _SUBMODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'thurbo' has no attribute {name!r}")
+    with nullcontext() if module in sys.modules else _importing():
+        found = import_module(module)
+    return getattr(found, name) if name in _HOME else found
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from thurbo.cross_evaluation import evaluate as evaluate
+from thurbo.cross_evaluation import masked_cell_scorer as masked_cell_scorer
 from thurbo.errors import ConvergenceWarning as ConvergenceWarning
 from thurbo.errors import InfeasibleEvidence as InfeasibleEvidence
 from thurbo.errors import NotTrusted as NotTrusted
@@ -15,8 +16,6 @@ from thurbo.fit.settings import Exact as Exact
 from thurbo.fit.settings import Learning as Learning
 from thurbo.fit.settings import Likelihood as Likelihood
 from thurbo.fit.settings import Prediction as Prediction
-from thurbo.imputer import TBMImputer as TBMImputer
-from thurbo.imputer import masked_cell_scorer as masked_cell_scorer
 from thurbo.pooling import pool as pool
 from thurbo.pooling import stack as stack
 from thurbo.table.columns import Banded as Banded
@@ -56,6 +55,7 @@ from thurbo.table.schema.survey import read_preferences as read_preferences
 from thurbo.table.schema.survey import write as write
 from thurbo.table.schema.survey import write_preferences as write_preferences
 from thurbo.tbm import TBM as TBM
+from thurbo.tbm import TBMImputer as TBMImputer
 
 __version__: str
 

@@ -1,8 +1,12 @@
-"""§6 Evaluation that fits the model anew: answers are hidden before fitting, and baselines see the same cells."""
+"""§6 Evaluation that fits the model anew: answers are hidden before fitting, and baselines see the same cells.
+
+Also the scorer of masked answers for scikit-learn's searches.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +20,7 @@ from thurbo.predict import baseline, evaluation
 from thurbo.predict.evaluation import Evaluation
 from thurbo.table.columns.forms.form import Tested, pooled
 from thurbo.table.io.frames import as_table
-from thurbo.tbm import TBM, rows_that_count
+from thurbo.tbm import TBM
 
 
 def evaluate(
@@ -38,9 +42,8 @@ def evaluate(
     The answers of X are divided into folds at random. For each fold, a copy of the model is fitted to the table without
     the answers of this fold, and predicts each of them from the other answers of its row. The baselines are fitted to
     the same cells: the frequencies of each column, a regression of each column on all others (logistic, or ridge for
-    numbers), gradient boosting of each column on all others, and the mean of these two. Types and labels of columns
-    come from the whole table, as they would from a questionnaire; everything else is learned without the hidden
-    answers.
+    numbers), gradient boosting of each column on all others, and the mean of these two. Only types and labels of
+    columns come from the whole table, as they would from a questionnaire.
 
     Parameters
     ----------
@@ -64,10 +67,9 @@ def evaluate(
     Returns
     -------
     Evaluation
-        Accuracy, log score, errors and calibration, for each column and overall. `gain_logistic` and the like are mean
-        differences of log scores, model − baseline, with 95 % intervals (`_low`, `_high`) that allow for several
-        answers of one row. `masks` has the hidden answers of each fit, in rows of positive weight. Print it to see a
-        table.
+        Accuracy, log score, errors and calibration, for each column and overall; print it to see a table. Mean
+        differences of log scores, model − baseline (`gain_logistic`, …), have 95 % intervals (`_low`, `_high`) that
+        allow for several answers of one row. `masks` has the hidden answers of each fit, in rows of positive weight.
 
     Notes
     -----
@@ -89,11 +91,11 @@ def evaluate(
         raise ThurboError(f"model={model!r} is not a TBM; give for example tb.TBM(random_state=0)")
     rng, baselines = check_random_state(random_state), evaluation.chosen_baselines(logistic, boosting)
     _runtime.prepare()
-    rows = rows_that_count(as_table(X), sample_weight, model)
-    weight, own = rows.weight, None if sample_weight is None else np.asarray(sample_weight)[rows.places]
+    table, weight, places, schema = model._rows_that_count(as_table(X), sample_weight)
+    own = None if sample_weight is None else np.asarray(sample_weight)[places]
     # Types and labels; which blocks of questions have answers is part of each fit.
-    schema = clone(model).set_params(missing="ignorable")._fitted_schema(rows.schema, rows.table, weight)
-    table = evaluation.with_lists(rows.table, schema)
+    schema = clone(model).set_params(missing="ignorable")._fitted_schema(schema, table, weight)
+    table = evaluation.with_lists(table, schema)
     blocks = schema.compile(table)
     groups = evaluation.answers(table, schema, blocks, weight > 0, rng)
     if hide is None:
@@ -122,3 +124,61 @@ def _standing(done: int, of: int, tests: list[Tested]) -> dict[str, Any]:
     score = evaluation.overall(tests, 0.0)["log_score"]
     figure = "" if score is None else f"mean log score per answer (nats): {score:.4f}"
     return {"stage": "evaluating", "done": done, "of": of, "figure": figure}
+
+
+@dataclass(frozen=True)
+class MaskedCellScorer:
+    """A scorer of scikit-learn: `scorer(estimator, X)` is the mean log score of hidden cells, larger is better."""
+
+    hide: float = 0.2
+    random_state: Any = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log score in nats of the cells it hides in X, by the fitted estimator; rows may have weights."""
+        model, X = _model_in(estimator, X)
+        found = model.evaluate(X, self.hide, self.random_state, logistic=False, sample_weight=sample_weight)
+        value = found.overall["log_score"]
+        if value is None:
+            raise ThurboError("no cell of X has one answer to be scored; give rows with exact or complete answers")
+        return float(value)
+
+
+def masked_cell_scorer(hide: float = 0.2, random_state: Any = None) -> MaskedCellScorer:
+    """Scorer for GridSearchCV and cross_val_score: the mean log-probability of hidden cells; higher is better.
+
+    It hides some cells of the test fold and predicts them from the other cells of their rows. It works with `TBM`,
+    `TBMImputer`, and a Pipeline that ends in one of them. Give a schema with all levels; otherwise a test fold can
+    contain a level that the training folds do not have, which is an error.
+
+    Parameters
+    ----------
+    hide : float, default=0.2
+        Share of the cells that are hidden and predicted, between 0 and 1.
+    random_state : int, RandomState or None, default=None
+        Seed for the choice of hidden cells. With None, one seed is drawn when the scorer is made. All candidates of a
+        grid search are compared on the same cells.
+
+    Returns
+    -------
+    MaskedCellScorer
+        Give it as `scoring=`.
+
+    Examples
+    --------
+    >>> scorer = tb.masked_cell_scorer(hide=0.1, random_state=0)
+    """
+    if random_state is None:
+        random_state = int(np.random.default_rng().integers(2**31 - 1))
+    return MaskedCellScorer(hide, random_state)
+
+
+def _model_in(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """The fitted TBM inside an estimator, and X as it sees it."""
+    if hasattr(estimator, "steps"):  # a Pipeline
+        X = estimator[:-1].transform(X) if len(estimator.steps) > 1 else X
+        return _model_in(estimator.steps[-1][1], X)
+    model = estimator if hasattr(estimator, "evaluate") else getattr(estimator, "model_", estimator)
+    if not hasattr(model, "evaluate"):
+        remedy = "score a TBM, a TBMImputer or a Pipeline ending in one"
+        raise ThurboError(f"{type(estimator).__name__} does not predict hidden cells; {remedy}")
+    return model, X

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from thurbo.errors import check_choice
 from thurbo.parts import rowwise
@@ -116,13 +115,14 @@ class ItemQueries(Queries):
         ranking.column_with_attributes(self.schema_, name)  # raises an error if items have no attributes
         names, features = ranking.coded(self.schema_, name, items)
         utility = self._by_member(rows, ranking.worths, name) @ features.T
-        n_rows, n_best = len(utility), min(int(top), len(names))
-        order = np.argsort(-utility, axis=1, kind="stable")[:, :n_best]
+        order = np.argsort(-utility, axis=1, kind="stable")[:, : int(top)]
+        row, place = np.indices(order.shape).reshape(2, -1)
+        item = order.reshape(-1)
         found = {
-            "row": np.repeat(self.schema_.row_names(rows.table), n_best),
-            "item": np.asarray(names, object)[order].reshape(-1),
-            "utility": np.take_along_axis(utility, order, axis=1).reshape(-1),
-            "place": np.tile(np.arange(1, n_best + 1), n_rows),
+            "row": self.schema_.row_names(rows.table)[row],
+            "item": np.asarray(names, object)[item],
+            "utility": utility[row, item],
+            "place": place + 1,
         }
         return frames.frame(self.frame_kind_, found)
 
@@ -131,19 +131,17 @@ class ItemQueries(Queries):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, column : table, str
+            As in `rank`.
         item, other : label
             The two items.
-        column : str, optional
-            Name of the `Ratings` or `Ranking` column. Needed if there are several.
 
         Returns
         -------
         ndarray of shape (n_rows,)
         """
         name = ranking.column(self.schema_, column)
-        return ranking.prefers(self._query(X), name, item, other)
+        return ranking.prefers(self._query(self._table(X)), name, item, other)
 
     def similar_items(self, item: Any, top: int = 10, column: str | None = None, min_ratings: int = 5) -> Any:
         """Items that are liked by the same rows, by the correlation of their utilities in the leading member.
@@ -155,7 +153,7 @@ class ItemQueries(Queries):
         top : int, default=10
             Number of items.
         column : str, optional
-            Name of the `Ratings` or `Ranking` column. Needed if there are several.
+            As in `rank`.
         min_ratings : int, default=5
             Leave out items that fewer training rows rate or rank, because little is known about them (`n_ratings_`).
             Models that were saved before version 0.1 do not have these numbers, and leave out none.
@@ -165,7 +163,6 @@ class ItemQueries(Queries):
         table
             Items and their correlation, the most similar first.
         """
-        check_is_fitted(self, "model_")
         name = ranking.column(self.schema_, column)
         counts = self.n_ratings_.get(name)
         found = ranking.similar_items(self.params_, self.schema_, name, item, top, min_ratings, counts)
@@ -200,9 +197,8 @@ class ItemQueries(Queries):
         >>> model.part_worths()["attribute"].tolist()
         ['price']
         """
-        check_is_fitted(self, "model_")
         name = ranking.column_with_attributes(self.schema_, column)
-        rows = None if X is None else self._read(X)
+        rows = None if X is None else self._read(self._table(X))
         worth = self._by_member(rows, ranking.worths, name)
         groups, errors = ranking.groups(by, len(worth)), None
         if rows is not None and self.schema_[name].has_tasks:
@@ -217,15 +213,13 @@ class ItemQueries(Queries):
         Parameters
         ----------
         profiles : dict or list
-            {name: {attribute: value}}, or a list of {attribute: value}. Values must be levels of the training table;
-            numbers can be any.
+            {name: {attribute: value}}, or a list of {attribute: value}: levels of the training table, or any numbers.
         X : table, optional
-            Rows whose choices are averaged, each given all that the row says. By default the choice of a person about
-            whom nothing is known.
+            Rows whose choices are averaged, each given all that it says. By default somebody of whom nothing is known.
         by : array-like or Segments, optional
             A label for each row, such as the result of `segments(X)`: shares are given for each group.
         column : str, optional
-            Name of the column whose items have attributes. Needed if there are several.
+            As in `part_worths`.
 
         Returns
         -------
@@ -240,10 +234,9 @@ class ItemQueries(Queries):
         >>> model.simulate_market({"cheap": {"price": 1}, "dear": {"price": 2}})["profile"].tolist()
         ['cheap', 'dear']
         """
-        check_is_fitted(self, "model_")
         name = ranking.column_with_attributes(self.schema_, column)
         names, features = ranking.coded(self.schema_, name, profiles)
-        rows = None if X is None else self._read(X)
+        rows = None if X is None else self._read(self._table(X))
         chance = self._by_member(rows, ranking.chances, name, features)
         groups = ranking.groups(by, len(chance))
         found = {

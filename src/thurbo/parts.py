@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, wraps
+from dataclasses import dataclass
+from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -34,8 +35,8 @@ Named = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, np.ndarray]]
 def rowwise(named: Named | None = None) -> Callable[[Method], Method]:
     """Make a query of a table one of any rows: also of scans, and with `out=` written to files.
 
-    `named` gives the columns of a result that is an array, from the estimator, the result and the arguments. Without
-    it, results are tables.
+    The user's table is read here: the method that is decorated gets a `Table`. `named` gives the columns of a result
+    that is an array, from the estimator, the result and the arguments. Without it, results are tables.
     """
 
     def decorate(method: Method) -> Method:
@@ -43,33 +44,32 @@ def rowwise(named: Named | None = None) -> Callable[[Method], Method]:
 
         @wraps(method)
         def ask(self: Any, X: Any, *args: Any, **given: Any) -> Any:
+            def ask_part(part: Table) -> Any:
+                return method(self, part, *args, **given)
+
             out = given.pop("out", None)
-            if isinstance(X, Scan) or out is not None:
-                bound = about.bind(self, X, *args, **given)
-                bound.apply_defaults()
-                asked = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}
-                query = RowQuery(
-                    self,
-                    X if isinstance(X, Scan) else TableSource(self._table(X)),
-                    lambda part: method(self, part, *args, **given),
-                    f"{method.__name__} {asked!r}",
-                    None if named is None else lambda found: named(self, found, asked),
-                    has_means=asked.get("statistic") == "mean",
-                )
-                return query.results() if out is None else query.write(Path(out))
-            if named is None:
-                return method(self, X, *args, **given)
-            return in_pieces(self._table(X), lambda part: method(self, part, *args, **given))
+            if isinstance(X, Scan):
+                self._ready()
+            else:
+                X = self._table(X)
+                if out is None:
+                    return ask_part(X) if named is None else in_pieces(X, ask_part)
+            bound = about.bind(self, X, *args, **given)
+            bound.apply_defaults()
+            asked = {name: value for name, value in bound.arguments.items() if name not in ("self", "X")}
+            query = RowQuery(
+                self,
+                X if isinstance(X, Scan) else TableSource(X),
+                ask_part,
+                f"{method.__name__} {asked!r}",
+                None if named is None else lambda found: named(self, found, asked),
+                has_means=asked.get("statistic") == "mean",
+            )
+            return (found for _, found in query.pieces()) if out is None else query.write(Path(out))
 
         return cast(Method, ask)
 
     return decorate
-
-
-def in_pieces(table: Table, ask: Callable[[Table], Any], merge: Callable[[list[Any]], Any] | None = None) -> Any:
-    """What is asked of a table; a large one is asked piece by piece, and arrays by row are put together."""
-    is_small = table.n_rows <= ROWS or table.lists or table.declared
-    return (merge or merged)([ask(table)] if is_small else [ask(part) for part in TableSource(table).tables()])
 
 
 def merged(found: list[Any]) -> Any:
@@ -77,63 +77,55 @@ def merged(found: list[Any]) -> Any:
     first = found[0]
     if len(found) == 1:
         return first
-    if isinstance(first, np.ndarray):
-        return np.concatenate(found)
     if isinstance(first, Mapping):
-        names = dict.fromkeys(name for each in found for name in each)
-        return {name: merged([each[name] for each in found]) for name in names}
+        return {name: merged([each[name] for each in found]) for name in first}
     if isinstance(first, tuple):
-        parts = [merged(list(each)) for each in zip(*found, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
-    return first
+        return tuple(merged(list(each)) for each in zip(*found, strict=True))
+    return np.concatenate(found)
 
 
+def in_pieces(table: Table, ask: Callable[[Table], Any], merge: Callable[[list[Any]], Any] = merged) -> Any:
+    """What is asked of a table; a large one is asked piece by piece."""
+    is_small = table.n_rows <= ROWS or table.lists or table.declared
+    return merge([ask(part) for part in ([table] if is_small else TableSource(table).tables())])
+
+
+@dataclass(frozen=True)
 class RowQuery:
-    """A query of all rows of a source: `ask` of each piece; `about` says what is asked, for files that are kept.
+    """A query of all rows of a source.
 
-    `named` gives the columns of a result that is an array.
+    ask        of each piece
+    about      what is asked, for files that are kept
+    named      the columns of a result that is an array
+    has_means  whole numbers of one piece may have decimals in another one
     """
 
-    def __init__(
-        self,
-        model: Any,
-        source: RowSource,
-        ask: Callable[[Table], Any],
-        about: str,
-        named: Callable[[Any], Mapping[str, np.ndarray]] | None = None,
-        has_means: bool = False,
-    ) -> None:
-        if source.n_rows == 0:
+    model: Any
+    source: RowSource
+    ask: Callable[[Table], Any]
+    about: str
+    named: Callable[[Any], Mapping[str, np.ndarray]] | None = None
+    has_means: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
-        self._model, self._source, self._about, self._named = model, source, about, named
-        self._ask, self._has_means = ask, has_means
 
-    def results(self, start: int = 0, stop: int | None = None) -> Iterator[Any]:
-        """The results of the pieces, one after another."""
-        for _, found in self._pieces(start, stop):
-            yield found
-
-    def _pieces(self, start: int, stop: int | None) -> Iterator[tuple[Table, Any]]:
-        for part in self._source.tables(start, stop):
-            with self._source.locating(part, self._model.schema_.row_names, start):
-                found = self._ask(part)
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Table, Any]]:
+        """The pieces of the table with their results, one after another."""
+        for part in self.source.tables(start, stop):
+            with self.source.locating(part, self.model.schema_.row_names, start):
+                found = self.ask(part)
             yield part, found
             start += part.n_rows
 
     def _tables(self, start: int, stop: int, told: course.Told) -> Iterator[Any]:
         """The results as tables; arrays with the identifiers of the rows in front."""
-        names = [name for name, column in self._model.schema_.items() if column.role == "id"]
-        for part, found in self._pieces(start, stop):
-            yield found if self._named is None else beside(names, part, self._named(found))
+        names = [name for name, column in self.model.schema_.items() if column.role == "id"]
+        for part, found in self.pieces(start, stop):
+            yield found if self.named is None else beside(names, part, self.named(found))
             start += part.n_rows
-            told({"stage": STAGE, "done": start, "of": self._source.n_rows, "figure": ""})
-
-    @cached_property
-    def _numbers(self) -> set[str]:
-        """Columns of answers, of which whole numbers may become means."""
-        schema = self._model.schema_
-        own = {source for name in schema.modelled for source in (*schema[name].source_columns(name), name)}
-        return own if self._has_means else set()
+            told({"stage": STAGE, "done": start, "of": self.source.n_rows, "figure": ""})
 
     def write(self, out: Path) -> Path:
         """Write the results to a folder, a file for every `PART` rows, or to one .parquet file; returns its path.
@@ -141,66 +133,48 @@ class RowQuery:
         A file is written completely or not at all. Files of a folder that have the same rows, model and question are
         kept: an interrupted query goes on where it ended.
         """
-        if out.suffix.lower() == ".parquet":
-            final = destination(out)
-            with course.progress(self._source.n_rows, self._model.verbose, STAGE) as told, replacing(final) as path:
-                write_tables(path, self._tables(0, self._source.n_rows, told), numbers=self._numbers)
-            return out
-        marks = self._prepared(out)
-        with course.progress(self._source.n_rows, self._model.verbose, STAGE) as told:
-            for number, mark in enumerate(marks):
-                start, stop = number * PART, min((number + 1) * PART, self._source.n_rows)
-                path = out / _name(number)
-                if not path.exists():
+        n_rows, is_file, schema = self.source.n_rows, out.suffix.lower() == ".parquet", self.model.schema_
+        means = schema.modelled if self.has_means else ()
+        numbers = {source for name in means for source in (*schema[name].source_columns(name), name)}
+        marks, size = ({destination(out): ""}, n_rows) if is_file else (self._prepared(out), PART)
+        with course.progress(n_rows, self.model.verbose, STAGE) as told:
+            for start, (path, mark) in zip(range(0, n_rows, size), marks.items(), strict=True):
+                stop = min(start + size, n_rows)
+                if is_file or not path.exists():
                     with replacing(path) as temporary:
-                        write_tables(temporary, self._tables(start, stop, told), mark, self._numbers)
-                told({"stage": STAGE, "done": stop, "of": self._source.n_rows, "figure": ""})
+                        write_tables(temporary, self._tables(start, stop, told), mark, numbers)
+                told({"stage": STAGE, "done": stop, "of": n_rows, "figure": ""})
         return out
 
-    def _prepared(self, out: Path) -> list[str]:
-        """The marks of all parts; raises an error if the folder has anything else than some of these."""
-        n_rows = self._source.n_rows
-        about = [__version__, _model_mark(self._model), self._about]
-        marks = []
-        for start in range(0, n_rows, PART):
-            own = self._source.mark(start, min(start + PART, n_rows))
-            marks.append(hashlib.sha256("\n".join([*about, own]).encode()).hexdigest())
+    def _prepared(self, out: Path) -> dict[Path, str]:
+        """The files of all parts with their marks; it is an error if the folder has any other file."""
+        n_rows = self.source.n_rows
+        about = [__version__, _model_mark(self.model), self.about]
+        marks = {}
+        for number, start in enumerate(range(0, n_rows, PART)):
+            own = self.source.mark(start, min(start + PART, n_rows))
+            mark = hashlib.sha256("\n".join([*about, own]).encode()).hexdigest()
+            marks[out / f"part-{number:05d}.parquet"] = mark
         if out.exists() and not out.is_dir():
             raise ThurboError(f'cannot write to "{out}": it is a file; give a folder, or a name that ends in .parquet')
         out.mkdir(parents=True, exist_ok=True)
         for path in sorted(each for each in out.iterdir() if not each.name.startswith(".")):
-            number = next((n for n in range(len(marks)) if path.name == _name(n)), None)
-            problem = f'"{out}" has a file that is not of these results: {path.name}'
-            remedy = "remove it, or give another folder"
-            if number is None:
-                raise ThurboError(f"{problem}; {remedy}")
-            if mark_of(path) != marks[number]:
-                raise ThurboError(f"{problem}, but of another model, question or table; {remedy}")
+            if path not in marks or mark_of(path) != marks[path]:
+                problem = f'"{out}" has a file that is not of these results: {path.name}'
+                other = ", but of another model, question or table" if path in marks else ""
+                raise ThurboError(f"{problem}{other}; remove it, or give another folder")
         return marks
-
-
-def _name(number: int) -> str:
-    return f"part-{number:05d}.parquet"
 
 
 def _model_mark(model: Any) -> str:
     """A fingerprint of a fitted model."""
-    fitted, digest = model.model_, hashlib.sha256()
-    digest.update(repr((fitted.schema.to_dict(), fitted.objective, fitted.least_answers)).encode())
-    for each in fitted.members:
-        digest.update(repr((each.settings, each.weight)).encode())
-        for array in _leaves(each.params):
-            digest.update(np.ascontiguousarray(array).tobytes())
-    for name, members in fitted.presence.items():
-        digest.update(name.encode())
-        for array in _leaves(members):
-            digest.update(np.ascontiguousarray(array).tobytes())
-    learned = fitted.correction
-    digest.update(repr((sorted(learned.exponents.items()), sorted(learned.experts))).encode())
-    return digest.hexdigest()
-
-
-def _leaves(params: Any) -> list[np.ndarray]:
     import jax
 
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+    fitted, learned = model.model_, model.model_.correction
+    members = [(each.settings, each.weight) for each in fitted.members]
+    about = fitted.schema.to_dict(), fitted.objective, fitted.least_answers, members, sorted(fitted.presence)
+    corrected = sorted(learned.exponents.items()), sorted(learned.experts)
+    digest = hashlib.sha256(repr((about, corrected)).encode())
+    for array in jax.tree.leaves(([each.params for each in fitted.members], dict(fitted.presence))):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

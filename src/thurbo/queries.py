@@ -5,6 +5,7 @@ gives the answer in the user's labels and units.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
@@ -56,7 +57,10 @@ def _score_names(given: Mapping[str, Any]) -> list[str]:
 
 
 class Queries(TransformerMixin):
-    """Methods of `TBM` that ask a fitted model: hidden units, predictions, imputation, samples, scores, segments."""
+    """Methods of `TBM` that ask a fitted model: hidden units, predictions, imputation, samples, scores, segments.
+
+    Their examples have the `model` and `table` of the example of `TBM`.
+    """
 
     model_: Model
     frame_kind_: str
@@ -80,31 +84,35 @@ class Queries(TransformerMixin):
         check_is_fitted(self, "model_")
         return self.model_
 
-    def _table(self, X: Any) -> Table:
-        """A table that the model can read; the columns of an array are those of the fit, in order."""
-        check_is_fitted(self, "model_")
+    def _ready(self) -> Model:
+        """The model, which is about to be asked."""
+        model = self._fitted()
         _runtime.prepare()
+        return model
+
+    def _table(self, X: Any) -> Table:
+        """A table in memory, which every query reads once, here; columns of an array are those of the fit, in order."""
+        self._ready()
         table = as_table(X)
         if table.kind == "numpy":
             if len(table.names) != self.n_features_in_:
                 # In scikit-learn's words, which its own checks of estimators look for.
                 problem = f"X has {len(table.names)} features, but TBM is expecting {self.n_features_in_} features"
                 raise SchemaError(f"{problem} as input", remedy="give the columns of the table it was fitted to")
-            table = as_table(X, names=getattr(self, "feature_names_in_", None))
+            table = replace(table, names=tuple(getattr(self, "feature_names_in_", table.names)))
         if table.n_rows == 0:
             raise SchemaError("the table has no rows", remedy="give at least one row")
         return table
 
     def _read(self, X: Any, given: Given = None, gaps: str = "auto", predicted: Sequence[str] = ()) -> Rows:
         """A table as the model reads it, with `given` in the place of some columns' cells; not of those predicted."""
-        table = self._table(X)
         conditions = parse_conditions(given, self.schema_)
         for name in predicted:
             self.schema_[name]  # raises an error for an unknown column
             if name in conditions:
                 remedy = "leave it out of given, or ask about another column"
                 raise SchemaError("given speaks of the column that is asked about", column=name, remedy=remedy)
-        return self.model_.read(table, conditions, gaps)
+        return self.model_.read(as_table(X), conditions, gaps)
 
     def _query(
         self, X: Any, given: Given = None, method: str = "auto", gaps: str = "auto", predicted: Sequence[str] = ()
@@ -118,9 +126,8 @@ class Queries(TransformerMixin):
     ) -> np.ndarray:
         """Features of each row: the probability that each hidden unit is on, then the mean of each factor.
 
-        They are those of the leading member. The result for a row does not depend on the other rows. It is computed by
-        `method_`: "exact" for small models, and otherwise by the approximation "mean-field", whose error `check_method`
-        measures.
+        They are those of the leading member, and do not depend on other rows. Small models compute them exactly, others
+        by the approximation "mean-field" (`method_`), whose error `check_method` measures.
 
         Parameters
         ----------
@@ -139,14 +146,15 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> model.transform(table, output="log_odds").shape
         (6, 2)
         """
         check_choice("output", output, ("probability", "log_odds"))
-        evidence, how = self._read(X).evidence, self.model_.how("auto")
-        found = evidence.by_chunks(lambda rows: features(self.params_, rows, how))
+        return self._features(self._read(X), output)
+
+    def _features(self, rows: Rows, output: str = "probability") -> np.ndarray:
+        how = self.model_.how("auto")
+        found = rows.evidence.by_chunks(lambda own: features(self.params_, own, how))
         hidden = found.hidden if output == "probability" else found.log_odds
         return np.concatenate([hidden, found.factors], axis=1)
 
@@ -162,7 +170,6 @@ class Queries(TransformerMixin):
         -------
         ndarray of str
         """
-        check_is_fitted(self, "model_")
         names = [f"hidden{k}" for k in range(self.params_.n_hidden)]
         return np.asarray(names + [f"factor{f}" for f in range(self.params_.n_factors)], object)
 
@@ -180,9 +187,8 @@ class Queries(TransformerMixin):
     ) -> np.ndarray:
         """Probability of each possible answer, given all other cells of the row.
 
-        The cell of `column` itself is not used; it can be missing, but X must have the column. The result for a row
-        does not depend on the other rows. If the row was not asked this question (`schema_.skips`), the result is for
-        the case that it had been.
+        The cell of `column` itself is not used; it can be missing, but X must have the column. Other rows do not count.
+        If the row was not asked this question (`schema_.skips`), the result is for the case that it had been.
 
         Parameters
         ----------
@@ -221,8 +227,6 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> model.schema_["trust"].labels
         ('low', 'mid', 'high')
         >>> model.predict_proba(table, "trust").shape
@@ -253,14 +257,12 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, given, method, gaps, out
+            As in `predict_proba`.
         column : str
             A column of numbers or of ordered levels.
         level : float, default=0.9
             Probability of the interval.
-        given, method, gaps, out
-            As in `predict_proba`.
         items : list, optional
             For a list (`Ratings`), the items that you ask about. The result has shape (n_rows, n_items, 2).
 
@@ -272,8 +274,6 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> model.predict_interval(table, "age", level=0.8).shape
         (6, 2)
         """
@@ -302,16 +302,14 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, given, method, gaps, out
+            As in `predict_proba`.
         columns : str or list of str, optional
             Columns to predict. By default all columns of the model.
         statistic : {"mode", "median", "mean", "auto"}, default="mode"
             Which value of the predicted distribution is returned: the most probable one, the median or the mean. "mean"
             is for numbers and for levels that are numbers; for other ordered levels it gives the median. "auto" is the
             most probable label, and the median of a number.
-        given, method, gaps, out
-            As in `predict_proba`.
         items : list or dict of lists, optional
             For lists (`Ratings`), the items that you ask about; `{column: items}` if there are several lists. By
             default the items that the row has rated, each predicted from the other cells. A cell of the result is
@@ -325,12 +323,10 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> sorted(model.predict(table, ["fan", "trust"]))
         ['fan', 'trust']
         """
-        named, table = [] if columns is None else np.atleast_1d(columns).tolist(), self._table(X)
+        named = [] if columns is None else np.atleast_1d(columns).tolist()
         answers.check_items(self.schema_, items)
         names = self.schema_.modelled if columns is None else named
 
@@ -339,9 +335,9 @@ class Queries(TransformerMixin):
             return answers.table(query, names, statistic, items, on_column)
 
         with course.progress(len(names), self.verbose if len(names) > 1 else False, answers.STAGE) as on_column:
-            found = in_pieces(table, ask)
-        owner = table.owner  # a long table is answered with the names of its rows
-        predicted = frames.like(table, found if owner is None else {owner: table.rows, **found})
+            found = in_pieces(X, ask)
+        # A long table is answered with the names of its rows.
+        predicted = frames.like(X, found if X.owner is None else {X.owner: X.rows, **found})
         return frames.with_method(predicted, self.model_.how(method).method)
 
     @rowwise()
@@ -367,8 +363,8 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, method, gaps, out
+            As in `predict_proba`.
         statistic : {"auto", "mode", "median", "mean"}, default="auto"
             Which value of the predicted distribution is filled in, as in `predict`. "auto" is the most probable label,
             and the median of a number. Means are not rounded.
@@ -383,8 +379,6 @@ class Queries(TransformerMixin):
             cells: `name_imputed` (true or false) and `name_probability`, the probability of the imputed label (of
             several options, of the least certain one; of an order, of its first item). For a number it is
             `name_margin`, half of the width of its 90 % interval. If a name is taken, "_2" is added.
-        method, gaps, out
-            As in `predict_proba`.
 
         Returns
         -------
@@ -398,23 +392,21 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> full = model.impute(table)
         >>> any(cell is None for cells in full.values() for cell in cells)
         False
         """
-        table, kinds = self._table(X), answers.kinds_named(self.schema_, fill)
+        kinds = answers.kinds_named(self.schema_, fill)
         answers.check_items(self.schema_, items)
 
         def ask(part: Table) -> answers.Filled:
             rows = self._read(part, gaps=gaps)
-            query, how = self.model_.query(rows, method), (statistic, kinds, items, flag)
-            return answers.filled(query, rows.table, rows.blocks, *how)
+            query = self.model_.query(rows, method)
+            return answers.filled(query, part, rows.blocks, statistic, kinds, items, flag)
 
-        found = in_pieces(table, ask, answers.Filled.joined)
-        filled = frames.replace_cells(table, found.cells, found.where, found.lists)
-        sure = answers.flags(table.names, found.where, found.certainty) if flag else {}
+        found = in_pieces(X, ask, answers.Filled.joined)
+        filled = frames.replace_cells(X, found.cells, found.where, found.lists)
+        sure = answers.flags(X.names, found.where, found.certainty) if flag else {}
         return frames.with_method(frames.with_columns(filled, sure) if flag else filled, self.model_.how(method).method)
 
     def impute_draws(
@@ -437,8 +429,8 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, items, fill, gaps
+            As in `impute`.
         n : int, default=5
             Number of completed tables.
         refits : int, default=0
@@ -452,8 +444,6 @@ class Queries(TransformerMixin):
             joint distribution of the leading member: hidden units by enumeration or by Gibbs sampling, then the cells
             given the hidden units. "auto" is "exact" for a single member with few units and "gibbs" for one that was
             trained by likelihood, or if there are inequalities between columns; otherwise it is "sequential".
-        items, fill, gaps
-            As in `impute`.
 
         Returns
         -------
@@ -462,12 +452,10 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> len(model.impute_draws(table, n=2, random_state=0))
         2
         """
-        rows, completed = self._read(X, gaps=gaps), []
+        rows, completed = self._read(self._table(X), gaps=gaps), []
         kinds = answers.kinds_named(self.schema_, fill)
         answers.check_items(self.schema_, items)
         for share in draws.shares(n, refits, rows.table.n_rows, check_random_state(random_state)):
@@ -496,16 +484,14 @@ class Queries(TransformerMixin):
         given : dict, str or list of str, optional
             Conditions that all new rows satisfy, such as "age >= 45" or `{"age": tb.at_least(45)}`.
         method : {"auto", "sequential", "gibbs", "modes"}, default="auto"
-            "sequential" draws the answers of a row one after another, in random order, each from its predictive
-            distribution given those before it: the chain rule over `predict_proba`, which `score_samples` scores.
+            "sequential" draws the answers of a row one after another, as `impute_draws`; `score_samples` scores them.
             "gibbs" draws from the joint distribution of the leading member, "modes" gives typical rows of it without
             noise: the local maxima of its probability (A.1.3 of the paper). "auto" is "gibbs" for a single member with
             few units or trained by likelihood, and if there are inequalities between columns; otherwise "sequential".
         random_state : int, RandomState or None, default=None
             Seed of the draws. With None, draws differ between calls.
         items : list or dict of lists, optional
-            For lists (`Ratings`), the items that get scores; `{column: items}` if there are several lists. By default
-            all items, if there are not many.
+            For lists (`Ratings`), the items that get scores; `{column: items}` of several lists. By default all of few.
 
         Returns
         -------
@@ -517,19 +503,16 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> len(model.sample(3, given="fan = yes", random_state=0)["age"])
         3
         """
-        check_is_fitted(self, "model_")
-        _runtime.prepare()
+        model = self._ready()
         if not isinstance(n, Integral) or int(n) < 0:
             raise ThurboError(f"n={n!r} is not a number of rows; give a whole number of at least 0")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         answers.check_items(self.schema_, items)
         conditions = routing.implied(self.schema_, self.schema_.skips, parse_conditions(given, self.schema_))
-        found, method = draws.sample(self.model_, int(n), conditions, method, items, seed)
+        found, method = draws.sample(model, int(n), conditions, method, items, seed)
         return frames.with_method(frames.frame(self.frame_kind_, found), method)
 
     def inequalities(self, X: Any, row: int, given: Given = None) -> diagnose.Inequalities:
@@ -539,19 +522,17 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, given : table, conditions
+            As in `predict_proba`.
         row : int
             Position of the row, from 0.
-        given : dict, str or list of str, optional
-            As in `predict_proba`.
 
         Returns
         -------
         Inequalities
             Print it to read it in words; `A, b, c = …` unpacks it, and `matrix`, `lower` and `upper` are attributes.
         """
-        rows = self._read(X, given)
+        rows = self._read(self._table(X), given)
         n_rows = rows.table.n_rows
         if not isinstance(row, Integral) or not -n_rows <= row < n_rows:
             raise ThurboError(f"row={row!r} is not one of the {n_rows} rows; they are numbered from 0")
@@ -567,8 +548,8 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, out
+            As in `transform`.
         return_se : bool, default=False
             Also return standard errors; they are 0 if the value is exact.
         method : {"auto", "sequential", "exact", "annealed"}, default="auto"
@@ -585,40 +566,32 @@ class Queries(TransformerMixin):
             either side, each with three standard errors; a mode that no chain has met is missing from both. By "exact"
             they are the value itself, or three standard errors away if the probability of an inequality is estimated.
             By "sequential" they are three standard errors away: where the mean over all orders would be.
-        out
-            As in `transform`.
 
         Returns
         -------
-        ndarray of shape (n_rows,), or a tuple of such arrays: value, standard error, lower and upper bound, of these
-        what was asked for
+        ndarray of shape (n_rows,), or tuple: value, and what was asked for of standard error, lower and upper bound
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> model.score_samples(table).shape
         (6,)
         """
-        value, lower, upper, error = self._log_probability(self._read_to_score(X), method)
+        value, lower, upper, error = self._scores(X, method)
         asked = (value, *((error,) if return_se else ()), *((lower, upper) if return_bounds else ()))
         return asked if len(asked) > 1 else value
 
-    def _read_to_score(self, X: Any) -> Rows:
-        """Rows of which empty cells say nothing, unless the joint distribution of a single member uses them."""
-        check_is_fitted(self, "model_")
-        return self._read(X, gaps="auto" if self.model_.is_joint else "ignorable")
-
-    def _log_probability(self, rows: Rows, method: str = "auto") -> joint.Scores:
-        model, spans = self.model_, rows.evidence.spans_cells
+    def _scores(self, table: Any, method: str = "auto") -> joint.Scores:
+        """log P of each row. Empty cells say nothing, unless the joint distribution of a single member uses them."""
+        model = self.model_
+        rows = self._read(table, gaps="auto" if model.is_joint else "ignorable")
+        spans = rows.evidence.spans_cells
         check_choice("method", method, ("auto", "sequential", *joint.METHODS[1:]))
         if method == "sequential" and spans:
             raise ThurboError('method "sequential" has no inequalities between columns; use method="annealed"')
         if method == "sequential" or (method == "auto" and not model.is_joint and not spans):
             return joint.Scores.of(*chain.log_prob(model, rows))
         found = joint.score(model.params, rows.evidence, method)
-        units = sum(block.sum_in_row(block.log_jacobian) for block in rows.blocks.values())
-        return found.plus(units)
+        return found.plus(sum(block.sum_in_row(block.log_jacobian) for block in rows.blocks.values()))
 
     def score(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> float:
         """Mean log-likelihood of the rows, in nats: the mean of `score_samples` with `method="auto"`.
@@ -638,7 +611,7 @@ class Queries(TransformerMixin):
         """
         table = self._table(X)
         weight = weights(self.schema_, table, sample_weight, "ignore")
-        return joint.weighted_mean(self.score_samples(table), weight)
+        return joint.weighted_mean(in_pieces(table, lambda part: self._scores(part).value), weight)
 
     def evaluate(
         self,
@@ -653,13 +626,10 @@ class Queries(TransformerMixin):
     ) -> Evaluation:
         """Predictive accuracy on masked answers, compared with baselines.
 
-        A share of the answers of X is hidden ("masked"), and each is predicted from the rest of its row. The first
-        baseline always predicts the frequencies of the column. The second is a regression of each column on all other
-        columns (logistic, or ridge for numbers), the third gradient boosting of each column on all others, the fourth
-        the mean of these two. They are fitted to the answers of X that are not hidden. If a regression has more than
-        300 features, it uses their first 64 principal components. Give rows that were not used in `fit`; otherwise the
-        model has already seen the answers, and the result says so (`n_seen_rows`). `tb.evaluate` hides answers before
-        it fits the model.
+        A share of the answers of X is hidden ("masked"), and each is predicted from the rest of its row. The baselines
+        are those of `tb.evaluate`, fitted to the answers of X that are not hidden; regressions on more than 300
+        features use their first 64 principal components. Give rows that were not used in `fit`; otherwise the model has
+        already seen the answers, and the result says so (`n_seen_rows`). `tb.evaluate` hides answers before it fits.
 
         Parameters
         ----------
@@ -669,15 +639,12 @@ class Queries(TransformerMixin):
             Share of the answers that are hidden, between 0 and 1.
         random_state : int, RandomState or None, default=None
             Seed for the choice of hidden answers. With None, they differ between calls.
-        logistic : bool, default=True
-            Whether to fit the regression baseline, which takes time.
-        boosting : bool, default=False
-            Whether to fit gradient boosting of each column, which takes more time.
+        logistic, boosting : bool, default=True and False
+            Whether to fit the regressions, which takes time, and gradient boosting of each column, which takes more.
         method : {"auto", "exact", "gibbs", "mean-field"}, default="auto"
             As in `predict_proba`.
         sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
-            In rows of weight 0 nothing is hidden.
+            As in `score`. In rows of weight 0 nothing is hidden.
 
         Returns
         -------
@@ -686,8 +653,6 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> found = model.evaluate(table, hide=0.3, random_state=0, logistic=False)
         >>> found.overall["n_cells"] > 0
         True
@@ -697,7 +662,7 @@ class Queries(TransformerMixin):
             if sample_weight is not None:
                 raise ThurboError("sample_weight is not available for a scanned table; use a Weight column")
             X = X.sample(EVALUATED, int(rng.randint(2**31 - 1)))
-        rows = self._read(X)
+        rows = self._read(self._table(X))
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
         chosen = evaluation.chosen_baselines(logistic, boosting)
         is_seen, read = evaluation.are_seen(rows.blocks.values(), self._seen_rows), partial(self._query, method=method)
@@ -713,8 +678,8 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
+        X, sample_weight
+            As in `score`.
         n : int, range or "auto", default="auto"
             Number of segments, or a range to choose from. "auto" tries 2 to 10 and takes the number whose segments
             stand apart, and of several such numbers that of the largest silhouette. If none do, it takes the largest
@@ -723,8 +688,6 @@ class Queries(TransformerMixin):
             answers, are segments of their own, if there are any.
         random_state : int, RandomState or None, default=None
             Has no effect: the same rows give the same segments, in the report and on the command line, too.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row. If the schema and X have a `Weight` column, the two are multiplied.
 
         Returns
         -------
@@ -733,14 +696,12 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> model.segments(table, n=2, random_state=0).labels.shape
         (6,)
         """
-        rows, features = self._read(X), self.transform(X, output="log_odds")
+        rows = self._read(self._table(X))
         weight = weights(self.schema_, rows.table, sample_weight, "ignore")
-        points = scaled(features, self.params_.n_hidden, weight)
+        points = scaled(self._features(rows, "log_odds"), self.params_.n_hidden, weight)
         out = routing.not_applicable(self.schema_, self.schema_.skips, rows.table)
         return segments(self.schema_, rows.blocks, points, weight, n, out)
 
@@ -770,12 +731,10 @@ class Queries(TransformerMixin):
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> model.dependence(table).share.shape
         (3, 3)
         """
-        table = as_table(X)
+        table = self._table(X)
         names = dependence.shared_questions(self.schema_)
         if len(names) < 2 or self.schema_.listed:
             remedy = "use similar_items for lists of items" if self.schema_.listed else "fit more columns"
@@ -801,8 +760,7 @@ class Queries(TransformerMixin):
         value, standard_error : float
             Or value, lower and upper bound. The standard error is 0.0 if the value is exact (up to 20 hidden units).
         """
-        check_is_fitted(self, "model_")
-        value, lower, upper, error = (float(each[0]) for each in joint.log_partition(self.params_))
+        value, lower, upper, error = (float(each[0]) for each in joint.log_partition(self._ready().params))
         return (value, lower, upper) if return_bounds else (value, error)
 
     def check_method(self, X: Any, rows: Any = 8, random_state: Any = None) -> diagnose.MethodCheck:
@@ -825,17 +783,14 @@ class Queries(TransformerMixin):
         Returns
         -------
         MethodCheck
-            The method, and largest and mean difference in `transform`, `predict_proba` and `predict_interval`. Print it
-            to see a table.
+            The method; largest and mean difference in `transform`, `predict_proba`, `predict_interval`. Print it.
 
         Examples
         --------
-        With `model` and `table` of the example of `TBM`:
-
         >>> print(model.check_method(table))
         method  exact: sums over all states of the hidden units, so there is no error to check
         """
-        which, rows = rows, self._read(X)
+        which, rows = rows, self._read(self._table(X))
         chosen = diagnose.chosen_rows(which, rows.table.n_rows, check_random_state(random_state))
         query, names = self.model_.query(rows), np.asarray(rows.table.rows)
         return diagnose.check(query.rows(chosen), names[chosen], joint.can_enumerate(self.params_))
@@ -849,14 +804,10 @@ class Queries(TransformerMixin):
 
         Parameters
         ----------
-        X : table
-            Rows with all columns of the fitted schema; cells can be missing.
-        n_chains : int, default=4
-            Chains per row.
-        n_draws : int, default=200
-            Draws per chain that are used. As many draws before them are discarded (burn-in).
-        rows : int or list of int, default=16
-            Number of rows to choose at random, or the positions of the rows.
+        X, rows : table, int or list of int
+            As in `check_method`; by default 16 rows.
+        n_chains, n_draws : int, default=4 and 200
+            Chains per row, and draws per chain that are used. As many draws before them are discarded (burn-in).
         random_state : int, RandomState or None, default=None
             Seed of the chains and of the choice of rows.
 
@@ -870,7 +821,7 @@ class Queries(TransformerMixin):
         ConvergenceWarning
             If the chains do not agree.
         """
-        read = self._read(X)
+        read = self._read(self._table(X))
         found = diagnose.diagnose(
             self.params_,
             read.evidence,

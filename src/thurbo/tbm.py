@@ -1,4 +1,4 @@
-"""§6 TBM: the scikit-learn face of the Thurstonian Boltzmann machine.
+"""§6 TBM: the scikit-learn face of the Thurstonian Boltzmann machine; and TBMImputer, a transformer that fills cells.
 
 Thin: it turns tables into evidence, hands them to `learning` and `queries`, and turns answers back into tables in the
 user's own labels and units. The mathematics is elsewhere.
@@ -6,16 +6,18 @@ user's own labels and units. The mathematics is elsewhere.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from html import escape
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn import get_config
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,9 +33,9 @@ from thurbo.latent import packing
 from thurbo.predict import evaluation
 from thurbo.predict.items import n_ratings
 from thurbo.predict.model import Member, MemberSettings, Model, dependent_pairs, least_answers
-from thurbo.queries import weights
+from thurbo.queries import Statistic, weights
 from thurbo.table.columns import Column
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import Table, as_table, library_of, rows_to_array
 from thurbo.table.io.long import looks_long
 from thurbo.table.io.scan import LARGE, SAMPLE, Scan, TableSource
 from thurbo.table.schema.routing import with_answered
@@ -81,23 +83,20 @@ class TBM(ItemQueries, BaseEstimator):
         that are missing together. "ignorable": only the answers are. With several members, "auto" fits some of them in
         each way, and held-out answers decide how much they count; a single member is "ignorable".
     weight_decay : float or "auto", default="auto"
-        How strongly weights and loadings are pulled towards 0 in each step, relative to the learning rate. A larger
-        value can help if there are few rows, such as 0.1 for about 1,000 rows. "auto" is 1e-3 for one member; several
-        members have different values.
+        How strongly weights and loadings are pulled towards 0 in each step, relative to the learning rate. With few
+        rows more can help, such as 0.1 for 1,000. "auto" is 1e-3 for one member; several have different values.
     learning_rate : float or "auto", default="auto"
         Largest step size of training; it falls to zero in the second half. "auto" is 1e-2, and less for many units.
     batch_size : int or "auto", default="auto"
         Rows per gradient step. "auto" is 100 to 500, depending on the number of rows.
     max_epochs : int or "auto", default="auto"
-        Number of passes over the data (of a large table, over a sample of it), 20 to 300. "auto" makes about 3,000
-        steps, 8,000 for many units.
+        Passes over the data (over a sample of a large table). "auto": 20 to 300, for 3,000 steps; 8,000 of many units.
     max_time : float, optional
         Limit for `fit`, in seconds: it stops after the epoch that reaches it, with the best parameters if rows are held
         out, otherwise the last. After half of the time, the learning rate begins to fall, to reach zero in time; if it
         does not, `fit` warns and `converged_` is False. Results then depend on the speed of the machine.
     checkpoint : path, optional
-        File in which `fit` saves its progress. If the file exists, `fit` continues from there and reaches the same
-        parameters as without an interruption.
+        File of the progress of `fit`, which continues from it if it exists, and reaches the same parameters.
     random_state : int, RandomState or None, default=None
         Seed of training. With an int, each fit gives the same result.
     verbose : bool or "auto", default="auto"
@@ -111,14 +110,10 @@ class TBM(ItemQueries, BaseEstimator):
         The columns of the model, with the labels and scales that `fit` found in the data.
     site_names_ : list of str
         Names of the N latent variables ("sites"): "column" or "column.label".
-    weights_ : ndarray of shape (N, K)
-        W: how each hidden unit shifts each latent variable (Eq. 2 of the paper).
-    loadings_ : ndarray of shape (N, n_factors)
-        V: how each factor shifts each latent variable.
-    site_bias_ : ndarray of shape (N,)
-        α: bias of each latent variable (Eq. 2).
-    hidden_bias_ : ndarray of shape (K,)
-        γ: bias of each hidden unit (Eq. 2).
+    weights_, loadings_ : ndarray of shape (N, K) and (N, n_factors)
+        W and V: how each hidden unit and each factor shifts each latent variable (Eq. 2 of the paper).
+    site_bias_, hidden_bias_ : ndarray of shape (N,) and (K,)
+        α and γ: biases of the latent variables and of the hidden units (Eq. 2).
     cuts_ : dict of ndarray
         For each column with ordered levels, the points between neighbouring levels, increasing; `Binary` has one, and
         `MultiSelect` one for each option (shape (n_options, 1)).
@@ -139,15 +134,13 @@ class TBM(ItemQueries, BaseEstimator):
     n_epochs_ : int
         Number of epochs.
     members_ : list of dict
-        Settings of each member, the leading one first, with its weight and its log-likelihood per held-out answer.
-        Empty if there is one member.
+        Settings, weight and log-likelihood per held-out answer of each member, the leading one first; empty for one.
     experts_ : list of dict
         Boosted trees beside the members: for each question (and option) their weight, and what they use most.
     time_spent_ : dict
         Seconds of "reading", "compiling" and "training", and the whole time of `fit` ("total").
     posteriors_ : ndarray of shape (n_rows, K)
-        Probabilities of the hidden units for the training rows, averaged over epochs; only with `posterior_smoothing`,
-        and NaN in rows of weight 0.
+        With `posterior_smoothing`: P(hidden unit is on) for training rows, a mean over epochs; NaN in rows of weight 0.
     n_ratings_ : dict of ndarray
         For each `Ratings` or `Ranking` column, how many training rows rate or rank each item.
     n_features_in_, feature_names_in_
@@ -160,8 +153,7 @@ class TBM(ItemQueries, BaseEstimator):
 
         P(h) ∝ exp(γᵀh + ½‖m_M(h)‖²),    log P(e) = log Σ_h P(h) P(x ∈ Ω(e) | h),
 
-    where Ω(e) is the region of x that e allows. For a number it is a point, which counts by its density in the units
-    of the data.
+    where Ω(e) is the region of x that e allows; of a number a point, which counts by its density in the data's units.
 
     Examples
     --------
@@ -248,8 +240,7 @@ class TBM(ItemQueries, BaseEstimator):
         Parameters
         ----------
         **params
-            Parameters by name. `learning__masking="cells"` changes one setting of `learning`; the object that you gave
-            as `learning` does not change.
+            Parameters by name. `learning__masking="cells"` changes one setting of a copy of `learning`.
 
         Returns
         -------
@@ -325,12 +316,11 @@ class TBM(ItemQueries, BaseEstimator):
         _runtime.prepare()
         whole, every = self._sampled(X, sample_weight) if drop else (None, as_table(X))
         given = sample_weight if whole is None or whole.weight is None else whole.weight[whole.sample]
-        rows = rows_that_count(every, given, self, drop=drop)
-        table, weight = rows.table, rows.weight
+        table, weight, places, schema = self._rows_that_count(every, given, drop=drop)
         if whole is not None:
-            whole.sample = whole.sample[rows.places]
-        with nullcontext() if whole is None else whole.source.locating(table, rows.schema.row_names, whole.sample):
-            schema = self._fitted_schema(rows.schema, table, weight)
+            whole.sample = whole.sample[places]
+        with nullcontext() if whole is None else whole.source.locating(table, schema.row_names, whole.sample):
+            schema = self._fitted_schema(schema, table, weight)
             blocks, row_names = schema.compile(table), schema.row_names(table)
         warn_of_swamped_columns(table, blocks, row_names)
         reading = packing.MergeLabels(schema.names, schema.site_names, row_names)
@@ -381,18 +371,16 @@ class TBM(ItemQueries, BaseEstimator):
         self._seen_rows = evaluation.of_training(blocks.values(), weight) if whole is None else whole.seen
         self.n_features_in_, self.frame_kind_ = len(table.names), table.kind
         self.n_ratings_ = n_ratings(schema, blocks)
-        self.__dict__.pop("feature_names_in_", None)
+        for name in ("feature_names_in_", "posteriors_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if table.kind != "numpy":
             self.feature_names_in_ = np.asarray(table.names, object)
-        self.__dict__.pop("posteriors_", None)
         if plan is not None and plan.posterior_smoothing:
-            posteriors = np.asarray(fitted.state.posteriors)
+            means = np.asarray(fitted.state.posteriors)
+            self.posteriors_ = np.full((every.n_rows, means.shape[1]), np.nan, means.dtype)
             if len(learned_from) < table.n_rows:  # held-out rows have none, so theirs are inferred
-                inferred = self.transform(table)[:, : self.params_.n_hidden]
-                inferred[learned_from] = posteriors
-                posteriors = inferred
-            self.posteriors_ = np.full((every.n_rows, posteriors.shape[1]), np.nan, posteriors.dtype)
-            self.posteriors_[rows.places] = posteriors
+                self.posteriors_[places] = self._features(self._read(table))[:, : means.shape[1]]
+            self.posteriors_[places[learned_from]] = means
         return self
 
     def _seed(self) -> int:
@@ -405,31 +393,22 @@ class TBM(ItemQueries, BaseEstimator):
         So is one whose training needs all rows at once: items of lists have parameters of their own, and the likelihood
         has a chain for each row. A single model is trained on all of a table in memory, if it is not too large.
         """
-        is_scan = isinstance(X, Scan)
-        held = None if is_scan else as_table(X)
-        source: Any = X if held is None else TableSource(held)
-
-        def whole() -> Table:
-            return as_table(source.read()) if held is None else held
-
-        if source.n_rows <= LARGE or (held is not None and (held.lists or held.declared)):
-            return None, whole()
-        weight = _given_weight(sample_weight, source.n_rows)
-        seed = self._seed()
-        sample, table = sampled(source, SAMPLE, seed, None if weight is None else weight > 0)
-        schema = self._schema(table)
-        chosen = self._settings(schema)
-        is_by_row = chosen.objective == "likelihood" or chosen.posterior_smoothing
-        is_single = population.count(chosen, schema, source.n_rows) == 1
-        is_moderate = held is not None and is_single and source.n_rows <= planning.MOST_AS_A_WHOLE
-        if schema.listed or is_by_row or is_moderate:
-            return None, whole()
-        devices, batch = parallel.chosen(chosen.devices), batch_of_all(chosen)
-        return WholeTable(source, sample, weight, devices, batch), table
+        held = None if isinstance(X, Scan) else as_table(X)
+        source = X if held is None else TableSource(held)
+        if source.n_rows > LARGE and (held is None or not (held.lists or held.declared)):
+            weight = _given_weight(sample_weight, source.n_rows)
+            sample, table = sampled(source, SAMPLE, self._seed(), None if weight is None else weight > 0)
+            schema = self._schema(table)
+            chosen = self._settings(schema)
+            is_by_row = chosen.objective == "likelihood" or chosen.posterior_smoothing
+            is_single = population.count(chosen, schema, source.n_rows) == 1
+            is_moderate = held is not None and is_single and source.n_rows <= planning.MOST_AS_A_WHOLE
+            if not (schema.listed or is_by_row or is_moderate):
+                return WholeTable(source, sample, weight, parallel.chosen(chosen.devices), batch_of_all(chosen)), table
+        return None, as_table(X.read()) if held is None else held
 
     def _adopt(self, model: Model, history: list[dict[str, Any]], converged: bool) -> None:
         """Take over a fitted model: after training, or from a file."""
-        _runtime.prepare()
         self.model_, self.objective_, self.history_, self.converged_ = model, model.objective, history, converged
         self.n_epochs_, self.time_spent_, self.method_ = len(history), {}, model.method
         schema, params = model.schema, model.params
@@ -439,14 +418,10 @@ class TBM(ItemQueries, BaseEstimator):
         self.site_bias_ = np.asarray(params.site_bias)
         self.hidden_bias_ = np.asarray(params.hidden_bias)
         cuts, scale = np.asarray(params.gauge.cuts), np.asarray(params.gauge.scale, np.float64)
-        self.cuts_, self.scales_ = {}, {}
-        for name in schema.modelled:
-            column, where = schema[name], schema.slices[name]
-            learned = column.form.learned(cuts[where], scale[where])
-            if "cuts" in learned:
-                self.cuts_[name] = learned["cuts"]
-            if "scales" in learned:
-                self.scales_[name] = learned["scales"]
+        where = {name: schema.slices[name] for name in schema.modelled}
+        learned = {name: schema[name].form.learned(cuts[own], scale[own]) for name, own in where.items()}
+        self.cuts_ = {name: own["cuts"] for name, own in learned.items() if "cuts" in own}
+        self.scales_ = {name: own["scales"] for name, own in learned.items() if "scales" in own}
 
     @property
     def members_(self) -> list[dict[str, Any]]:
@@ -457,8 +432,7 @@ class TBM(ItemQueries, BaseEstimator):
 
     @property
     def experts_(self) -> list[dict[str, Any]]:
-        """What predicts each question beside the members: the weight of boosted trees where all that they use is
-        known, and the questions that they use most, with their parts of all gains. Empty without trees."""
+        """Boosted trees beside the members: weight where all that they use is known, number, and parts of gains."""
         found = []
         for name, own in self.model_.correction.experts.items():
             for site, expert in own.items():
@@ -494,17 +468,12 @@ class TBM(ItemQueries, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Continue training with more rows: one pass over them at the full learning rate.
 
-        If the model is not fitted, the first call takes the schema, the labels and the scales of columns from its rows.
-        Later calls cannot change them.
+        The first call for a model that is not fitted takes schema, labels and scales from its rows; later ones do not.
 
         Parameters
         ----------
-        X : table
+        X, y, sample_weight
             As in `fit`.
-        y : ignored
-            Exists for scikit-learn.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weight of each row, as in `fit`.
 
         Returns
         -------
@@ -514,8 +483,7 @@ class TBM(ItemQueries, BaseEstimator):
         Raises
         ------
         ThurboError
-            If the model was loaded from a file: files do not contain the state of training. If it has several members,
-            or a column with `presence="model"`.
+            If the model is from a file (without the state of training), or has several members or `presence="model"`.
         """
         columns = self.schema_ if hasattr(self, "model_") else self.schema
         if any(getattr(each, "has_presence", False) for each in getattr(columns, "values", list)()):
@@ -537,43 +505,59 @@ class TBM(ItemQueries, BaseEstimator):
         assert self._training is not None
         state, plan, seed = self._training
         if isinstance(X, Scan):
-            return self._go_over(X, sample_weight, chosen)
-        table = as_table(X)
-        weight = weights(self.schema_, table, sample_weight)
-        if not weight.all():
-            table, weight = table.take(np.flatnonzero(weight)), weight[weight > 0]
-        rows = self._read(table)
-        data = fitting.Data(self.schema_, rows.blocks, rows.evidence, weight)
-        fitted = fitting.go_on(chosen, data, state, plan, seed)
-        for name, more in n_ratings(self.schema_, rows.blocks).items():
-            self.n_ratings_[name] = self.n_ratings_[name] + more
-        return self._continued(fitted, plan, evaluation.of_training(rows.blocks.values(), weight))
-
-    def _go_over(self, X: Scan, sample_weight: Any, chosen: planning.FitSettings) -> Self:
-        """`partial_fit` with the rows of a scan."""
-        state, plan, seed = self._training
-        if self.schema_.listed or plan.objective == "likelihood":
-            what = "lists of items" if self.schema_.listed else 'objective="likelihood"'
-            raise ThurboError(f"a model with {what} cannot go on learning from a scan; give tables in memory")
-        weight, devices = _given_weight(sample_weight, X.n_rows), parallel.chosen(chosen.devices)
-        whole = WholeTable(X, np.zeros(0, np.int64), weight, devices, batch_of_all(chosen))
-        rows = self._read(X.typical())
-        sample = fitting.Data(self.schema_, rows.blocks, rows.evidence, np.ones(rows.table.n_rows))
-        plan = replace(plan, posterior_smoothing=0.0)
-        fitted = population.go_over(chosen, sample, whole, state, plan, seed)
-        return self._continued(fitted, plan, whole.seen)
-
-    def _continued(self, fitted: course.Fitted, plan: planning.Plan, seen: np.ndarray) -> Self:
-        """The model after more training of its only member."""
-        assert self._training is not None
+            if self.schema_.listed or plan.objective == "likelihood":
+                what = "lists of items" if self.schema_.listed else 'objective="likelihood"'
+                raise ThurboError(f"a model with {what} cannot go on learning from a scan; give tables in memory")
+            weight, devices = _given_weight(sample_weight, X.n_rows), parallel.chosen(chosen.devices)
+            whole = WholeTable(X, np.zeros(0, np.int64), weight, devices, batch_of_all(chosen))
+            rows, plan = self._read(X.typical()), replace(plan, posterior_smoothing=0.0)
+            sample = fitting.Data(self.schema_, rows.blocks, rows.evidence, np.ones(rows.table.n_rows))
+            fitted, seen = population.go_over(chosen, sample, whole, state, plan, seed), whole.seen
+        else:
+            table = self._table(X)
+            weight = weights(self.schema_, table, sample_weight)
+            if not weight.all():
+                table, weight = table.take(np.flatnonzero(weight)), weight[weight > 0]
+            rows = self._read(table)
+            data = fitting.Data(self.schema_, rows.blocks, rows.evidence, weight)
+            fitted = fitting.go_on(chosen, data, state, plan, seed)
+            for name, more in n_ratings(self.schema_, rows.blocks).items():
+                self.n_ratings_[name] = self.n_ratings_[name] + more
+            seen = evaluation.of_training(rows.blocks.values(), weight)
         self.__dict__.pop("posteriors_", None)  # those of other rows, under another model
         course.warn(fitted)
-        single = self.model_.members[0]._replace(params=fitted.params)
-        model = replace(self.model_, members=(single,), params=fitted.params)
-        seed = self._training[2]
+        member = self.model_.members[0]._replace(params=fitted.params)
+        model = replace(self.model_, members=(member,), params=fitted.params)
         self._adopt(model, self.history_ + fitted.history, fitted.converged)
         self._training, self._seen_rows = (fitted.state, plan, seed), np.union1d(self._seen_rows, seen)
         return self
+
+    def _rows_that_count(
+        self, table: Table, sample_weight: Any, *, drop: bool = True
+    ) -> tuple[Table, np.ndarray, np.ndarray, Schema]:
+        """The rows of positive weight, or all without `drop`; their weights and positions; and the schema, not fitted.
+
+        Nothing in rows of weight 0 decides the schema. Refuses tables that no model can be fitted to.
+        """
+        if table.n_rows == 0:
+            raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
+        if not table.names:
+            # In scikit-learn's words, which its own checks of estimators look for.
+            problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
+            raise SchemaError(problem, remedy="give at least one column")
+        given, places = planning.row_weights(sample_weight, table.n_rows), np.arange(table.n_rows)
+        if drop and not given.all():
+            places = np.flatnonzero(given)
+            table, given = table.take(places), given[places]
+        schema = self._schema(table)
+        own = schema.weights(table)
+        if drop and own is not None and not own.all():
+            counts = np.flatnonzero(own)
+            table, given, places = table.take(counts), given[counts], places[counts]
+            if self.schema is None:
+                kept = {name: each for name, each in schema.items() if each.role == "weight"}
+                schema = self._schema(table) | kept
+        return table, weights(schema, table, given), places, schema
 
     def _fitted_schema(self, schema: Schema, table: Table, weight: np.ndarray) -> Schema:
         """The schema fitted to a table; refuses one without any column to model."""
@@ -597,11 +581,9 @@ class TBM(ItemQueries, BaseEstimator):
                 message = f"if each line is one score of an item, use from_long(X, {names[0]!r}, {names[1]!r}, score)"
                 warnings.warn(message, SchemaWarning, stacklevel=5)
             return Schema.infer(table)
-        if isinstance(self.schema, Schema):
-            return self.schema
         if not isinstance(self.schema, Mapping):
             raise ThurboError(f"schema={self.schema!r} is not a schema; give a Schema or a dict of columns")
-        return Schema(self.schema)
+        return self.schema if isinstance(self.schema, Schema) else Schema(self.schema)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file. The file contains no code and no rows of the data.
@@ -644,14 +626,13 @@ class TBM(ItemQueries, BaseEstimator):
         NotTrusted
             If the file is incomplete or damaged, is not from thurbo, or is from a newer version of thurbo.
         """
+        _runtime.prepare()
         return model_file.load(cls, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         tags.input_tags.sparse = True  # lists of items
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = []  # features are computed, not passed on
         return tags
 
@@ -664,35 +645,112 @@ def _counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-class Weighted(NamedTuple):
-    """Rows of a table that count: those with a positive weight."""
+class TBMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Transformer for scikit-learn that imputes empty cells with a `TBM`; other cells do not change.
 
-    table: Table
-    schema: Schema  # not fitted
-    weight: np.ndarray  # [row] how many rows each row stands for
-    places: np.ndarray  # [row] in the whole table
+    The result is a table of the same library as the input (pandas, polars, ...), with all its columns, also those that
+    are not in the model. Labels stay text; add an encoder if the next step needs numbers. For a list of rows, the
+    result is an array. For multiple imputation see `TBM.impute_draws`.
 
+    Parameters
+    ----------
+    statistic : {"auto", "mode", "median", "mean"}, default="auto"
+        Which value is filled in, as in `TBM.impute`.
+    fill : str or list of str, default=()
+        Kinds of missing answers that are filled in too, as in `TBM.impute`; "not applicable" for questions that were
+        not asked, which stay empty by default; "all" for all of them.
+    schema, n_hidden, ...
+        All parameters of `TBM`, with the same names and defaults.
 
-def rows_that_count(table: Table, sample_weight: Any, estimator: Any, *, drop: bool = True) -> Weighted:
-    """The rows that an estimator is fitted to, and the schema, which nothing in rows of weight 0 decides.
+    Attributes
+    ----------
+    model_ : TBM
+        The fitted model.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
-    Without `drop`, these are all rows. Refuses tables that no model can be fitted to.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 2.0], [2.0, np.nan], [np.nan, 6.0], [4.0, 8.0]])
+    >>> schema = {"x0": tb.Continuous(), "x1": tb.Continuous()}
+    >>> full = tb.TBMImputer(schema, n_hidden=1, max_epochs=0, random_state=0).fit_transform(X)
+    >>> bool(np.isnan(full).any())
+    False
     """
-    if table.n_rows == 0:
-        raise SchemaError("the table has no rows", remedy="give at least one row to learn from")
-    if not table.names:
-        # In scikit-learn's words, which its own checks of estimators look for.
-        problem = f"Found a table with 0 feature(s) (shape=({table.n_rows}, 0)) while a minimum of 1 is required"
-        raise SchemaError(problem, remedy="give at least one column")
-    given, places = planning.row_weights(sample_weight, table.n_rows), np.arange(table.n_rows)
-    if drop and not given.all():
-        places = np.flatnonzero(given)
-        table, given = table.take(places), given[places]
-    schema = estimator._schema(table)
-    own = schema.weights(table)
-    if drop and own is not None and not own.all():
-        counts = np.flatnonzero(own)
-        table, given, places = table.take(counts), given[counts], places[counts]
-        if estimator.schema is None:
-            schema = estimator._schema(table) | {name: each for name, each in schema.items() if each.role == "weight"}
-    return Weighted(table, schema, weights(schema, table, given), places)
+
+    def __init__(self, schema: Any = None, *, statistic: Statistic = "auto", fill: Any = (), **settings: Any):
+        for name, value in TBM(schema, **settings).get_params(deep=False).items():
+            setattr(self, name, value)
+        self.statistic = statistic
+        self.fill = fill
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Fit the model to a table with missing cells.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `TBM.fit`; X may also be a list of rows.
+
+        Returns
+        -------
+        TBMImputer
+            The fitted imputer.
+        """
+        check_choice("statistic", self.statistic, get_args(Statistic))
+        settings = self.get_params(deep=False)
+        del settings["statistic"], settings["fill"]
+        self.model_ = TBM(**settings).fit(_with_cells(X), sample_weight=sample_weight)
+        self.n_features_in_ = self.model_.n_features_in_
+        if hasattr(self.model_, "feature_names_in_"):
+            self.feature_names_in_ = self.model_.feature_names_in_
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Fill in missing cells from the other cells of each row.
+
+        Parameters
+        ----------
+        X : table
+            Rows with all columns of the fitted schema.
+
+        Returns
+        -------
+        table
+            A copy of X, in the same library (pandas, polars, ...).
+        """
+        check_is_fitted(self, "model_")
+        filled = self.model_.impute(_with_cells(X), statistic=self.statistic, fill=self.fill)
+        wanted = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+        # scikit-learn puts arrays into frames; from one library to another the columns keep their types only so.
+        return filled.to_pandas() if wanted == "pandas" and hasattr(filled, "to_pandas") else filled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+# The parameters of TBM, `statistic` and `fill`, which scikit-learn reads to copy and to search.
+_OWN = inspect.signature(TBMImputer.__init__).parameters
+TBMImputer.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [*inspect.signature(TBM.__init__).parameters.values(), _OWN["statistic"], _OWN["fill"]]
+)
+
+
+def _with_cells(X: Any) -> Any:
+    """A list of rows as an array, of numbers where it holds nothing else; any other table as it is."""
+    if library_of(X) == "scipy":
+        # Its rows are lists of the items that are stored, so no cell is empty, and the result would be no matrix.
+        problem = f"TBMImputer cannot fill in a sparse matrix ({type(X).__name__}): it has no empty cells"
+        raise SchemaError(problem, remedy="give X.toarray() with NaN in empty cells, or use TBM, which reads lists")
+    if not isinstance(X, (list, tuple)):
+        return X
+    as_table(X)  # refuses rows of several lengths, by name
+    array = rows_to_array(X)
+    plain = np.asarray(X) if not any(hasattr(cell, "__len__") for cell in array.ravel()) else array
+    return plain if plain.dtype.kind in "biuf" else array

@@ -343,14 +343,15 @@ class Session:
     def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
         """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
         given, usual = read_pins(pins, {name: self.schema[name] for name in self.schema.modelled}), self._nothing_known
-        found = self._distributions(self.model._query(self._nobody, given), given) if given else usual
+        nobody = self.model._table(self._nobody)
+        found = self._distributions(self.model._query(nobody, given), given) if given else usual
         questions = [{"name": name, "usual": usual[name], "given": each} for name, each in found.items()]
         return {"pinned": sorted(given), "questions": questions}
 
     @cached_property
     def _nothing_known(self) -> dict[str, dict[str, Any]]:
         """The distributions of somebody about whom nothing is known."""
-        return self._distributions(self.model._query(self._nobody, None))
+        return self._distributions(self.model._query(self.model._table(self._nobody)))
 
     def _distributions(self, query: Any, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
         """Probabilities of the labels, or quantiles of a number, of each question in the first row."""
@@ -378,7 +379,7 @@ class Session:
         names = [name for name in cells if name != target]
         rows = {name: [None] * (1 + len(names)) for name in self._nobody}
         rows |= {name: [cells[name] if name != out else None for out in (None, *names)] for name in names}
-        query = self.model._query(rows)
+        query = self.model._query(self.model._table(rows))
         predicted = self._distributions(query, names)
         moved, usual = self._moved(query, str(target), names) if target in predicted else [], self._nothing_known
         found = [{"name": name, "given": each, "usual": usual[name]} for name, each in predicted.items()]
