@@ -14,7 +14,7 @@ from tests.oracle import Model
 from thurbo.latent.constraints import Box, Gauge, Levels, OneOf, Order, RepeatedChoice
 from thurbo.latent.constraints.grouped import form_of, shape_of
 from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference import likelihood, meanfield
+from thurbo.latent.inference import meanfield, posterior
 from thurbo.latent.inference.posterior import expectation, hidden_probability
 from thurbo.latent.rbm import Params
 
@@ -31,7 +31,7 @@ RUNS_LONG = {} if os.environ.get("THURBO_TEST_OPTIMISED") == "1" else {"xla_back
 
 # One program each: dispatched piece by piece they would be dozens.
 mean_field = jax.jit(meanfield.mean_field, static_argnames=("n_steps", "damping", "mass"))
-log_evidence_exact = jax.jit(likelihood.log_evidence_exact)
+log_evidence_exact = jax.jit(posterior.log_evidence_exact)
 
 
 @jax.jit

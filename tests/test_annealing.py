@@ -24,7 +24,7 @@ from tests.small import (
 )
 from thurbo.latent.evidence import one_table
 from thurbo.latent.inference import annealing
-from thurbo.latent.inference.likelihood import (
+from thurbo.latent.inference.posterior import (
     HiddenStates,
     hidden_states,
     log_joint,

@@ -27,9 +27,8 @@ from thurbo.fit.planning import Plan
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Gauge, Levels
 from thurbo.latent.evidence import Evidence, one_table
-from thurbo.latent.inference.likelihood import hidden_states
 from thurbo.latent.inference.meanfield import predictive
-from thurbo.latent.inference.posterior import state_weights
+from thurbo.latent.inference.posterior import hidden_states, state_weights
 from thurbo.table.columns.forms.levels import starting_cuts
 
 LAYOUT = initialise.Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))

@@ -22,7 +22,7 @@ from tests.small import (
 )
 from thurbo.errors import ThurboError
 from thurbo.latent.evidence import one_table
-from thurbo.latent.inference.likelihood import log_normaliser_exact
+from thurbo.latent.inference.posterior import log_normaliser_exact
 from thurbo.predict import joint as score
 
 

@@ -20,16 +20,8 @@ import numpy as np
 
 from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.latent.constraints.base import (
-    Constraint,
-    Gauge,
-    JointRegion,
-    Region,
-    RowEnds,
-    log_mass_by_state,
-    pytree,
-)
-from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
+from thurbo.latent.constraints.base import Bounds, Constraint, Gauge, JointRegion, Region, log_mass_by_state, pytree
+from thurbo.latent.constraints.box import BoxConstraint, BoxRegion
 from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
 
 Unobserved = Literal["marginalize", "exclude"]
@@ -119,8 +111,8 @@ class Evidence(NamedTuple):
             n_slots = gauge.scale.shape[-1]
             slots = np.setdiff1d(np.arange(n_slots), own)
             box = self._box([c.at(slots) for c in self._boxes], gauge.at(slots))
-            some = SomeBoxes(box, tuple(slots.tolist()), n_slots)
-            return JointRegion((some, *(c.region(gauge) for c in self._coupled)))
+            box = replace(box, slots=tuple(slots.tolist()), n_slots=n_slots)
+            return JointRegion((box, *(c.region(gauge) for c in self._coupled)))
         box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
 
@@ -228,7 +220,7 @@ def widened(patterns: Evidence, rows: Coded, slots: CodedSlots) -> Evidence:
     upper = by_slot([rows.upper], jnp.nan, rows.weight.dtype, slots.upper)
     has_tiers = max(slots.tier, default=-1) >= 0
     tier = by_slot([rows.tier], -1, jnp.int32, slots.tier) if has_tiers else jnp.zeros((code.shape[0], 0), jnp.int32)
-    constraints = tuple(each.looked_up(code, RowEnds(lower, upper), tier) for each in patterns.constraints)
+    constraints = tuple(each.looked_up(code, Bounds(lower, upper), tier) for each in patterns.constraints)
     present: Any = patterns.present
     if present is not None:
         present = jnp.take_along_axis(jnp.asarray(present), code, axis=0) | ~jnp.isnan(lower)
@@ -237,8 +229,6 @@ def widened(patterns: Evidence, rows: Coded, slots: CodedSlots) -> Evidence:
 
 
 LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …
-WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
-WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
 CELLS = 1 << 15  # cells of lists in one chunk of a query
 ROW_BUCKETS = (16, 128, 1024)  # rows of a table in one chunk of a query
 
@@ -381,22 +371,22 @@ class Buckets:
         sizes = (batch_rows(bucket, cells, len(place)) for bucket, place in zip(self.buckets, self.places, strict=True))
         return sum(-(-len(place) // size) for size, place in zip(sizes, self.places, strict=True))
 
-    def by_chunks(self, function: Callable[..., Any], *rowwise: Any, rows: int | None = None) -> Any:
+    def by_chunks(
+        self, function: Callable[..., Any], *rowwise: Any, rows: int | Callable[[Evidence], int] | None = None
+    ) -> Any:
         """Apply `function(evidence, *rowwise)` to all rows, one padded chunk at a time; returns NumPy arrays by row.
 
-        Chunks are sliced on the host and have a few fixed lengths, or in a table all have `rows` rows: a table of a new
-        length does not recompile.
+        Chunks are sliced on the host and have a few fixed lengths, so that a table of a new length does not recompile;
+        or all have as many `rows`: a number for tables, or a function of the bucket.
         """
         rowwise = jax.tree.map(np.asarray, rowwise)
         parts, places = [], []
         for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
-            largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
-            if rows is not None and bucket.sites_shared:
-                largest = rows
+            fixed = rows(bucket) if callable(rows) else rows if bucket.sites_shared else None
+            largest = fixed or (ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket)))
             for begin in range(0, len(place), largest):
                 count = min(largest, len(place) - begin)
-                size = next((size for size in ROW_BUCKETS if size >= count), largest) if largest > 16 else largest
-                size = max(size, rows or 0) if bucket.sites_shared else size
+                size = fixed or next((size for size in ROW_BUCKETS if count <= size < largest), largest)
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 chunk = function(bucket.rows(index), *(leaf[place[index]] for leaf in rowwise))
                 parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
@@ -448,8 +438,3 @@ def list_widths(lengths: np.ndarray, most: int) -> np.ndarray:
     last = next((step for step in LADDER if step >= longest), longest)
     steps = np.asarray([*(step for step in LADDER if step < longest), last])
     return np.asarray(widths(steps[np.searchsorted(steps, lengths)].tolist() or [last], most=most))
-
-
-def widths_to_fit(n_entries: int) -> int:
-    """The number of shapes for which compilation is worth its time."""
-    return next((most for entries, most in WIDTHS_TO_FIT if n_entries <= entries), WIDTHS_TO_ASK)

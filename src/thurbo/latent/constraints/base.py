@@ -280,17 +280,10 @@ class Constraint(ABC):
     def release(self: C, slots: RowsMask) -> C:
         """The same constraint, saying nothing about `slots`."""
 
-    def looked_up(self: C, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> C:
+    def looked_up(self: C, code: Int[Array, "row slot"], numbers: Bounds, tier: Int[Array, "row place"]) -> C:
         """Rows of which slot i says what row `code[:, i]` of this constraint does; or the numbers or tiers that are
-        given, NaN and −1 where none are."""
+        given, NaN and −1 where none are; the upper end of a point is NaN, too."""
         raise NotImplementedError(f"{type(self).__name__} is read as a whole")
-
-
-class RowEnds(NamedTuple):
-    """Measured numbers by row and slot, NaN where there is none; the upper end of a point is NaN."""
-
-    lower: Rows
-    upper: Rows
 
 
 def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

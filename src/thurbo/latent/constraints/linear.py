@@ -51,8 +51,7 @@ class Linear(Constraint):
     def of(cls, systems: Sequence[Any], n_slots: int, dtype: Any = np.float32) -> Linear:
         """One ⟨A, b, c⟩ per row, A dense or sparse [line, slot], or a `System`; None says nothing. On the host.
 
-        Only the slots that a row's lines name are kept; sizes are padded to powers of two, so that few programs are
-        compiled. Raises ValueError where no point satisfies a row.
+        Sizes are padded to powers of two: few programs. Raises ValueError where no point satisfies a row.
         """
         rows = [_system(each) for each in systems]
         members = [np.flatnonzero((each.matrix != 0).any(axis=0)) for each in rows]
@@ -71,7 +70,7 @@ class Linear(Constraint):
             if point is None:
                 raise ValueError(f"no point satisfies all inequalities of row {row}")
             anchor[row, :m] = point[held]
-        lines = jnp.asarray(matrix, dtype), jnp.asarray(lower, dtype), jnp.asarray(upper, dtype)
+        lines = (jnp.asarray(each, dtype) for each in (matrix, lower, upper))
         where = jnp.asarray(slots), jnp.asarray(anchor, dtype), jnp.asarray(colours)
         return cls(*lines, *where, n_slots, int(colours.max(initial=0)) + 1)
 
@@ -153,11 +152,10 @@ class LinearRegion(Region):
     def start(self, mean: Rows) -> Rows:
         """The point of largest weight that separation of variables draws inside Ω; the anchor where there is none."""
         near = self.lines.gather(mean)
-        triangle, lower, upper = self._standard(near, None)
-        draws = separation.separate(triangle, lower, upper, n_shifts=1)
+        draws = self._draws(near, n_shifts=1)
         best = draws.log_weight.argmax(axis=-1)
         y = jnp.take_along_axis(draws.y, best[:, None, None], axis=1)[:, 0]
-        x = near + jnp.einsum("rk,rkd->rd", y, triangle.basis)
+        x = near + jnp.einsum("rk,rkd->rd", y, draws.basis)
         x = jnp.clip(x, self.box.lower, self.box.upper)
         inside = self._satisfied(x) & (draws.log_weight.max(axis=-1) > -jnp.inf)
         anchor = jnp.clip(self.lines.anchor, self.box.lower, self.box.upper)
@@ -194,8 +192,8 @@ class LinearRegion(Region):
         moved = jnp.where(self.box.point, x, jnp.clip(moved, self.box.lower, self.box.upper))
         return jnp.where(self._satisfied(moved)[:, None], moved, x)
 
-    def _standard(self, mean: Members, deviation: Members | None) -> tuple[separation.Triangle, Array, Array]:
-        """Boxes and lines as one triangular system on u = (x − mean) / deviation; points inserted as constants."""
+    def _draws(self, mean: Members, deviation: Members | None = None, **how: int) -> separation.WeightedPoints:
+        """Draws of u = (x − mean) / deviation inside boxes and lines, points inserted as constants."""
         matrix, box = self.lines.matrix, self.box
         spread = jnp.ones_like(mean) if deviation is None else deviation
         boxed = (jnp.isfinite(box.lower) | jnp.isfinite(box.upper)) & ~box.point
@@ -205,23 +203,20 @@ class LinearRegion(Region):
         box_lower, box_upper = jnp.where(boxed, box.lower - mean, -jnp.inf), jnp.where(boxed, box.upper - mean, jnp.inf)
         lower = jnp.concatenate([box_lower, self.lines.lower - fixed], axis=1)
         upper = jnp.concatenate([box_upper, self.lines.upper - fixed], axis=1)
-        return separation.triangular(jnp.concatenate([unit, lines], axis=1), lower, upper), lower, upper
+        return separation.separate(jnp.concatenate([unit, lines], axis=1), lower, upper, **how)
 
-    def _separated(self, mean: Array, deviation: Rows | None) -> tuple[separation.WeightedPoints, PerRow]:
-        """Draws that give the mass of lines and boxes, and log φ of the members that are points."""
-        shape = (self.lines.slots.shape[0], self.lines.n_slots)
+    def _of_members(self, mean: Array, deviation: Rows | None) -> tuple[Members, Members | None]:
+        shape = (len(self.lines.slots), self.lines.n_slots)
         near = self.lines.gather(jnp.broadcast_to(mean, shape))
-        spread = None if deviation is None else self.lines.gather(jnp.broadcast_to(deviation, shape), 1.0)
-        points = replace(self.box, exact=()).log_mass(near, spread)
-        return separation.separate(*self._standard(near, spread)), points
+        return near, None if deviation is None else self.lines.gather(jnp.broadcast_to(deviation, shape), 1.0)
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(b ≤ A x ≤ c and the boxes | h), §4.4, by separation of variables on fixed points."""
-        draws, density = self._separated(mean, deviation)
-        return separation.log_mean(draws) + density
+        own = self._of_members(mean, deviation)
+        return separation.log_mean(self._draws(*own)) + replace(self.box, exact=()).log_mass(*own)
 
     def log_mass_error(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return separation.log_mean_error(self._separated(mean, deviation)[0])
+        return separation.log_mean_error(self._draws(*self._of_members(mean, deviation)))
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         """A line may tie a masked cell to others: whole cells need the difference of two masses, too."""
@@ -230,9 +225,7 @@ class LinearRegion(Region):
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I), by the weighted draws that give the mass; the mean itself elsewhere."""
         near = self.lines.gather(mean)
-        triangle, lower, upper = self._standard(near, None)
-        shift = jnp.einsum("rk,rkd->rd", separation.centre(separation.separate(triangle, lower, upper)), triangle.basis)
-        x = jnp.where(self.box.point, self.box.lower, near + shift)
+        x = jnp.where(self.box.point, self.box.lower, near + separation.centre(self._draws(near)))
         return jnp.where(self.held, self.lines.scatter(x, 0.0), mean)
 
     def release(self, slots: RowsMask) -> LinearRegion:

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
-from thurbo.latent import truncnorm
-from thurbo.latent.constraints.base import Bounds, Gauge, Triple, numpy_for, pytree, rescale
+from thurbo.latent.constraints.base import Bounds, Gauge, Triple, numpy_for, pytree
+from thurbo.latent.constraints.box import BoxRegion
 from thurbo.latent.constraints.grouped import GroupRegion, Groups
 
 Noise = Literal["normal", "gumbel"]
@@ -47,33 +47,31 @@ class Pairwise(Groups):
         return replace(self, tier=numpy.where(gone, numpy.full_like(self.tier, -1), self.tier))
 
     def region(self, gauge: Gauge) -> PairwiseRegion:
-        known = jnp.asarray(self.informative)
         first, second = jnp.asarray(self.tier[..., 0]), jnp.asarray(self.tier[..., 1])
-        limit = jnp.zeros(known.shape, gauge.scale.dtype)
+        limit = jnp.zeros(first.shape, gauge.scale.dtype)
         if self.has_ties:
-            scale = gauge.scale if gauge.scale.ndim == 2 else gauge.scale[None, :]
-            limit = jnp.broadcast_to(self.to_items(scale)[..., 0], known.shape)
-        lower = jnp.where(first > second, limit, -jnp.inf)
-        upper = jnp.where(first < second, -limit, jnp.inf)
-        tied = first == second
-        lower, upper = jnp.where(tied, -limit, lower), jnp.where(tied, limit, upper)
-        return PairwiseRegion(self, jnp.where(known, lower, -jnp.inf), jnp.where(known, upper, jnp.inf))
+            limit = jnp.broadcast_to(self.to_items(jnp.atleast_2d(gauge.scale))[..., 0], first.shape)
+        is_tied = first == second
+        lower = jnp.where(first > second, limit, jnp.where(is_tied, -limit, -jnp.inf))
+        upper = jnp.where(first < second, -limit, jnp.where(is_tied, limit, jnp.inf))
+        gap = BoxRegion(lower, upper, jnp.zeros(first.shape, bool), jnp.zeros_like(lower))
+        return PairwiseRegion(self, gap.release(~jnp.asarray(self.informative)))
 
 
-@pytree("order", "lower", "upper")
+@pytree("order", "gap")
 class PairwiseRegion(GroupRegion):
-    """Ω(e) of pairs: lower ≤ x_first − x_second ≤ upper, [row, pair]."""
+    """Ω(e) of pairs: a box for the difference x_first − x_second of each, [row, pair]."""
 
-    lower: Pairs
-    upper: Pairs
+    gap: BoxRegion
 
     @property
     def mass(self) -> str:
         return "exact" if self.order.noise == "normal" else "gumbel"
 
     @property
-    def _known(self) -> Bool[Array, "row pair"]:
-        return jnp.asarray(self.order.informative)
+    def _unit_gap(self) -> BoxRegion:
+        """The box of the differences in units of their standard deviation."""
+        return self.gap.stretch(1.0 / ROOT_2)
 
     def _two(self, x: Rows) -> tuple[Pairs, Pairs]:
         items = self.order.to_items(x)
@@ -83,16 +81,15 @@ class PairwiseRegion(GroupRegion):
         return self.order.to_slots(jnp.stack([first, second], axis=-1), elsewhere)
 
     def bounds(self, x: Rows) -> Bounds:
-        first, second = self._two(x)
-        lower = self._both(second + self.lower, first - self.upper, -jnp.inf)
-        return Bounds(lower, self._both(second + self.upper, first - self.lower, jnp.inf))
+        (first, second), (lower, upper) = self._two(x), (self.gap.lower, self.gap.upper)
+        below = self._both(second + lower, first - upper, -jnp.inf)
+        return Bounds(below, self._both(second + upper, first - lower, jnp.inf))
 
     def start(self, mean: Rows) -> Rows:
         """The means of each pair, moved apart or together until their difference is allowed."""
         first, second = self._two(mean)
-        width = self.upper - self.lower
-        inside = jnp.minimum(1e-2, 0.25 * width)
-        gap = jnp.clip(first - second, self.lower + inside, self.upper - inside)
+        inside = jnp.minimum(1e-2, 0.25 * (self.gap.upper - self.gap.lower))
+        gap = jnp.clip(first - second, self.gap.lower + inside, self.gap.upper - inside)
         middle = 0.5 * (first + second)
         return jnp.where(self.held, self._both(middle + 0.5 * gap, middle - 0.5 * gap, 0.0), mean)
 
@@ -100,64 +97,55 @@ class PairwiseRegion(GroupRegion):
         """Exact: the difference is a truncated normal of variance 2, and the sum is independent of it."""
         key_gap, key_sum = jax.random.split(key)
         first, second = self._two(mean)
-        gap = ROOT_2 * truncnorm.sample(key_gap, (first - second) / ROOT_2, self.lower / ROOT_2, self.upper / ROOT_2)
+        gap = (first - second) / ROOT_2
+        gap = ROOT_2 * self._unit_gap.draw(key_gap, gap, gap)
         total = first + second + ROOT_2 * jax.random.normal(key_sum, gap.shape, gap.dtype)
         return jnp.where(self.held, self._both(0.5 * (total + gap), 0.5 * (total - gap), 0.0), x)
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """Σ over pairs of log P(lower ≤ x_first − x_second ≤ upper)."""
-        first, second = self._two(jnp.broadcast_to(mean, (self.lower.shape[0], self.order.n_slots)))
-        gap, variance = first - second, jnp.full(self.lower.shape, 2.0, first.dtype)
-        if deviation is not None:
-            one, two = self._two(deviation)
-            variance = one**2 + two**2
+        items, spread = self.items_of(mean, deviation)
+        gap, variance = items[..., 0] - items[..., 1], (spread**2).sum(axis=-1)
         if self.mass == "exact":
-            unit = jnp.sqrt(variance)
-            value = truncnorm.log_mass(gap / unit, rescale(self.lower, unit), rescale(self.upper, unit))
-            return jnp.where(self._known, value, 0.0).sum(axis=-1)
+            return self.gap.log_mass(gap, jnp.sqrt(variance))
         slope = 1.0 / jnp.sqrt(1.0 + PROBIT_OF_LOGIT * jnp.maximum(variance - 2.0, 0.0))
-        has_lower, has_upper = jnp.isfinite(self.lower), jnp.isfinite(self.upper)
-        lower, upper = jnp.where(has_lower, self.lower, 0.0), jnp.where(has_upper, self.upper, 0.0)
-        above, below = jax.nn.log_sigmoid(slope * (gap - lower)), jax.nn.log_sigmoid(slope * (upper - gap))
-        value = jnp.where(has_lower, above, below)
+
+        def log_share(end: Pairs, side: float) -> Pairs:
+            """log P of one side of a bound; 0 where there is none."""
+            distance = side * (gap - jnp.where(jnp.isfinite(end), end, 0.0))
+            return jnp.where(jnp.isfinite(end), jax.nn.log_sigmoid(slope * distance), 0.0)
+
+        value = log_share(self.gap.lower, 1.0) + log_share(self.gap.upper, -1.0)
         if self.order.has_ties:  # P(tie) = σ(gap + δ) − σ(gap − δ) = σ(gap + δ) σ(δ − gap) (1 − e^−2δ)
-            both = has_lower & has_upper
-            width = jnp.where(both, upper - lower, 1.0)
-            value = jnp.where(both, above + below + jnp.log(-jnp.expm1(-slope * width)), value)
-        return jnp.where(self._known, value, 0.0).sum(axis=-1)
+            width = self.gap.upper - self.gap.lower
+            is_tie = jnp.isfinite(width)
+            value = value + jnp.where(is_tie, jnp.log(-jnp.expm1(-slope * jnp.where(is_tie, width, 1.0))), 0.0)
+        return value.sum(axis=-1)
 
     def mean(self, mean: Rows) -> Rows:
         """μ ± g, where g is the slope of the log mass in the difference of the two means."""
         first, second = self._two(mean)
+        gap = first - second
         if self.mass == "exact":
-            gap = (first - second) / ROOT_2
-            slope = (truncnorm.mean(gap, self.lower / ROOT_2, self.upper / ROOT_2) - gap) / ROOT_2
+            slope = (self._unit_gap.mean(gap / ROOT_2) - gap / ROOT_2) / ROOT_2
         else:
-            has_lower, has_upper = jnp.isfinite(self.lower), jnp.isfinite(self.upper)
-            gap = first - second
-            up = jax.nn.sigmoid(jnp.where(has_lower, self.lower, 0.0) - gap)
-            down = jax.nn.sigmoid(gap - jnp.where(has_upper, self.upper, 0.0))
-            slope = jnp.where(has_lower, up, 0.0) - jnp.where(has_upper, down, 0.0)
-        slope = jnp.where(self._known, slope, 0.0)
+            slope = jax.nn.sigmoid(self.gap.lower - gap) - jax.nn.sigmoid(gap - self.gap.upper)
         return mean + self.order.add_to_slots(jnp.stack([slope, -slope], axis=-1))
 
     def release(self, slots: RowsMask) -> PairwiseRegion:
         pairs = self.order.release(slots)
-        known = jnp.asarray(pairs.informative)
-        return PairwiseRegion(pairs, jnp.where(known, self.lower, -jnp.inf), jnp.where(known, self.upper, jnp.inf))
+        return PairwiseRegion(pairs, self.gap.release(~jnp.asarray(pairs.informative)))
 
     def stretch(self, by: Float[Array, ""]) -> PairwiseRegion:
-        return replace(self, lower=self.lower * by, upper=self.upper * by)
+        return replace(self, gap=self.gap.stretch(by))
 
     def contains(self, x: Rows) -> Bool[Array, " row"]:
         first, second = self._two(x)
-        inside = (self.lower <= first - second) & (first - second <= self.upper)
-        return (inside | ~self._known).all(axis=-1)
+        return self.gap.contains(first - second)
 
     def as_linear(self, row: int) -> Triple:
         """⟨A, b, c⟩: one line x_first − x_second for each pair that says anything."""
-        known = np.flatnonzero(np.asarray(self._known[row]))
-        A = np.zeros((len(known), self.order.n_slots))
-        for line, pair in enumerate(known):
-            A[line, list(self.order.slots[pair])] = 1.0, -1.0
-        return A, np.asarray(self.lower[row])[known], np.asarray(self.upper[row])[known]
+        known = np.flatnonzero(np.asarray(self.order.informative[row]))
+        first, second = np.asarray(self.order.slots)[known].T
+        unit = np.eye(self.order.n_slots)
+        return unit[first] - unit[second], *(np.asarray(end[row])[known] for end in (self.gap.lower, self.gap.upper))

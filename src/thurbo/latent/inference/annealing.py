@@ -154,36 +154,41 @@ class Path(NamedTuple):
         """Metropolis flips of single units and of pairs in turn."""
         n_hidden = state.h.shape[1]
 
-        def one(number: Array, carry: tuple[Hidden, PerRow]) -> tuple[Hidden, PerRow]:
-            h, mass = carry
-            key_units, key_dice = jax.random.split(jax.random.fold_in(key, number))
-            units = jax.random.randint(key_units, (2,), 0, n_hidden)
+        def flipped(key: PRNGKey, number: Array, h: Hidden) -> tuple[Hidden, PerRow]:
+            units = jax.random.randint(key, (2,), 0, n_hidden)
             units = jnp.where(number % 2 == 0, units[:1], units)
             flips = (jnp.arange(n_hidden)[:, None] == units[None, :]).any(axis=1)[None, :]
             then = jnp.where(flips, 1.0 - h, h)
-            new = self.log_choices(then, state.z)
-            gain = ((then - h) * logits).sum(-1) + beta * (new - mass)
-            accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, h.dtype)) < gain
-            return jnp.where(accepted[:, None], then, h), jnp.where(accepted, new, mass)
+            return then, ((then - h) * logits).sum(-1)
 
-        return jax.lax.fori_loop(0, min(n_hidden, MOST_FLIPS), one, (state.h, mass))
+        steps, log_mass = min(n_hidden, MOST_FLIPS), lambda h: self.log_choices(h, state.z)
+        return _metropolis(key, steps, state.h, mass, beta, flipped, log_mass)
 
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
-        assert self.whitener is not None
-        whitener = self.whitener
 
-        def one(number: Array, carry: tuple[Factors, PerRow]) -> tuple[Factors, PerRow]:
-            z, mass = carry
-            key_z, key_dice = jax.random.split(jax.random.fold_in(key, number))
+        def moved(key: PRNGKey, number: Array, z: Factors) -> tuple[Factors, PerRow]:
             kept = KEPT * (number % 2).astype(z.dtype)
-            noise = rbm.coloured(whitener, jax.random.normal(key_z, z.shape, z.dtype))
-            then = mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise
-            new = self.log_choices(h, then)
-            accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, z.dtype)) < beta * (new - mass)
-            return jnp.where(accepted[:, None], then, z), jnp.where(accepted, new, mass)
+            noise = rbm.coloured(self.whitener, jax.random.normal(key, z.shape, z.dtype))
+            return mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise, jnp.zeros_like(mass)
 
-        return jax.lax.fori_loop(0, 2, one, (z, mass))[0]
+        return _metropolis(key, 2, z, mass, beta, moved, lambda z: self.log_choices(h, z))[0]
+
+
+def _metropolis(
+    key: PRNGKey, n_steps: int, state: Array, mass: PerRow, beta: Array, propose: Callable[..., Any], log_mass: Any
+) -> tuple[Array, PerRow]:
+    """Steps to states that `propose` gives with the log of their chance, but for the power β of `log_mass`."""
+
+    def one(number: Array, carry: tuple[Array, PerRow]) -> tuple[Array, PerRow]:
+        state, mass = carry
+        key_move, key_dice = jax.random.split(jax.random.fold_in(key, number))
+        then, gain = propose(key_move, number, state)
+        new = log_mass(then)
+        accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, mass.dtype)) < gain + beta * (new - mass)
+        return jnp.where(accepted[:, None], then, state), jnp.where(accepted, new, mass)
+
+    return jax.lax.fori_loop(0, n_steps, one, (state, mass))
 
 
 def _softplus_gain(old: Hidden, step: Hidden) -> Hidden:
@@ -356,7 +361,8 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
         chosen, shifted = held & shifted, shifted & ~held
         present = ~held if present is None else present & ~held
         whitener = None if whitener is None else rbm.factor_whitener(seen, shifted)
-    log_odds, mean = _usual(params, seen)
+    log_odds = rbm.usual_log_odds(params, seen, LEAST_CHANCE)
+    mean = rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
     factors = jnp.zeros((1, params.n_factors), mean.dtype) if seen.factor_prior is None else seen.factor_prior
     centre = mean
     if whitener is not None:
@@ -375,20 +381,12 @@ def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
 
     `params` may be those of one row's slots, some of which are `present`.
     """
-    log_odds, mean = _usual(params, params)
+    log_odds = rbm.usual_log_odds(params, params, LEAST_CHANCE)
+    mean = rbm.latent_mean(params, jax.nn.sigmoid(log_odds))
     base = Base(log_odds, mean, jnp.zeros((1, 0), mean.dtype))
     without = params._replace(loadings=params.loadings[..., :0], factor_prior=None)
     none = jnp.zeros(mean.shape, bool)
     return Path(without, None, (), none, none, present, None, base)
-
-
-def _usual(params: Params, seen: Params) -> tuple[Hidden, Rows]:
-    """Log-odds of the mean activations, and the mean of x given these, by slot of one row."""
-    chance = jnp.clip(params.hidden_mean, LEAST_CHANCE, 1.0 - LEAST_CHANCE)[None, :]
-    log_odds = jnp.log(chance) - jnp.log1p(-chance)
-    if seen.hidden_bias.ndim == 2 and params.hidden_bias.ndim == 1:  # where presence moves γ
-        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
-    return log_odds, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
 
 
 def _of_rows(path: Callable[[Evidence], Path], key: PRNGKey, evidence: Evidence, knots: Knots, *how: Any) -> Bracket:
@@ -423,8 +421,6 @@ def log_partition_annealed(
     return jax.tree.map(lambda leaf: leaf[None], found)
 
 
-# ---- More temperatures until bounds are narrow
-
 WIDTH, WIDTH_PER_SITE = 0.1, 0.0005  # of narrow bounds, in nats: at least, and for each site
 FIRST, MOST = 32, 8192  # temperatures
 WORK, WORK_OF_GPU = 2_000_000, 32_000_000  # slots and hidden units times temperatures, at most
@@ -442,7 +438,8 @@ class Scores(NamedTuple):
 
     @property
     def width(self) -> np.ndarray:
-        return _width(self.lower, self.upper)
+        """Of the bounds; 0 where both are −∞."""
+        return np.subtract(self.upper, self.lower, out=np.zeros_like(self.upper), where=self.lower != self.upper)
 
     @classmethod
     def of(cls, value: np.ndarray, error: np.ndarray) -> Scores:
@@ -468,11 +465,8 @@ def scores(bracket: Bracket) -> Scores:
     reverse = np.where(impossible, forward, reverse)
     value, error = 0.5 * (forward + reverse), 0.5 * np.where(impossible, 0.0, np.hypot(forward_error, reverse_error))
     lower, upper = np.minimum(forward, reverse) - SAFETY * error, np.maximum(forward, reverse) + SAFETY * error
-    return Scores(value, lower, upper, _width(lower, upper) / (2.0 * SAFETY))
-
-
-def _width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    return np.subtract(upper, lower, out=np.zeros_like(upper), where=lower != upper)
+    found = Scores(value, lower, upper, error)
+    return found._replace(error=found.width / (2.0 * SAFETY))
 
 
 def budget_of_rows(params: Params, rows: Buckets) -> int:
@@ -520,17 +514,7 @@ def width_of_narrow(n_sites: np.ndarray) -> np.ndarray:
     return np.maximum(WIDTH, WIDTH_PER_SITE * n_sites)
 
 
-def by_rows(function: Callable[..., Bracket], evidence: Buckets, knots: np.ndarray) -> Bracket:
-    """`function(evidence, knots)` for all rows, as many at once as always: a row's result depends on that row alone."""
+def rows_at_once(bucket: Evidence) -> int:
+    """How many rows are annealed together, a power of two."""
     cells = CELLS if jax.default_backend() == "cpu" else CELLS_OF_GPU
-    parts, places = [], []
-    for bucket, place in zip(evidence.on_host().buckets, evidence.places, strict=True):
-        size = int(2 ** np.clip(np.log2(cells / n_slots(bucket)) // 1, 0, np.log2(MOST_ROWS * cells // CELLS)))
-        for begin in range(0, len(place), size):
-            own = np.arange(begin, begin + size)
-            some = function(bucket.rows(np.minimum(own, len(place) - 1)), knots[place[np.minimum(own, len(place) - 1)]])
-            count = min(size, len(place) - begin)
-            parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], some))
-            places.append(place[begin : begin + count])
-    back = np.argsort(np.concatenate(places), kind="stable")
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
+    return int(2 ** np.clip(np.log2(cells / n_slots(bucket)) // 1, 0, np.log2(MOST_ROWS * cells // CELLS)))

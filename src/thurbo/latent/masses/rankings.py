@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jax import lax
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.latent import truncnorm
 from thurbo.latent.masses import boundaries
-from thurbo.latent.masses.boundaries import Split, beside, in_portions, span_of, times
+from thurbo.latent.masses.boundaries import Split, beside, in_portions, span_of, times, with_slopes
 
 Placed = Float[Array, "place pair"]  # means from the lowest item to the highest
 PerPair = Float[Array, " pair"]
@@ -80,8 +80,7 @@ def _below(t: Nodes, mean: PerPair) -> Nodes:
     return 0.5 * lax.erfc((mean[None, None] - t) * _SQRT_HALF)
 
 
-@jax.custom_jvp
-def log_mass_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> PerPair:
+def _mass_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> PerPair:
     """log P(x_0 < x_1 < …), x_j ~ N(placed_j, 1); all but the lowest lie between the ends."""
     t, unit = _grid(left, right)
     climb = lambda f, mean: (_cumulate(f * _bump(t, mean), unit), None)  # noqa: E731
@@ -93,12 +92,6 @@ def _log_of_last(f: Nodes, t: Nodes, mean: PerPair, unit: PerPair) -> PerPair:
     """log ∫ of f times the density of the highest item."""
     mass = (f * _bump(t, mean)).sum(axis=(0, 1)) * unit
     return jnp.log(jnp.maximum(mass, jnp.finfo(mass.dtype).tiny))
-
-
-@log_mass_of_pairs.defjvp
-def _log_mass_of_pairs_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[PerPair, PerPair]:
-    value, slopes = slopes_of_pairs(*primals)
-    return value, (slopes * tangents[0]).sum(axis=0)
 
 
 def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerPair, Placed]:
@@ -124,6 +117,9 @@ def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerP
     slope = _bump(t, placed[0]) * _bump(t, placed[1]) * jnp.flip(above[-1], axis=(0, 1))
     lowest = -slope.sum(axis=(0, 1)) / (_SQRT_2PI * total[0])
     return value, jnp.concatenate([lowest[None], middle, -(lowest + middle.sum(axis=0))[None]], axis=0)
+
+
+log_mass_of_pairs = with_slopes(_mass_of_pairs, slopes_of_pairs, slice(0, 1))
 
 
 def _reaches(means: Float[Array, "state item"]) -> tuple[Float[Array, "state item"], Float[Array, "state item"]]:

@@ -33,12 +33,13 @@ class Triangle(NamedTuple):
 
 
 class WeightedPoints(NamedTuple):
-    """Points of Ω with their weights: mean weight = mass."""
+    """Points u = y · basis of Ω with their weights: mean weight = mass."""
 
     log_weight: Float[Array, "row point"]  # −∞ where a line could not be kept
     y: Float[Array, "row point rank"]
     middle: Float[Array, "row point rank"]  # what y was expected to be, given those before
     so_far: Float[Array, "row point rank"]  # the weight when it was drawn
+    basis: Float[Array, "row rank member"]
 
 
 @cache
@@ -89,10 +90,9 @@ def triangular(matrix: Matrix, lower: Lines, upper: Lines) -> Triangle:
     return Triangle(jnp.moveaxis(factor, 0, 2), jnp.swapaxes(basis, 0, 1), last.max(axis=0))
 
 
-def separate(triangle: Triangle, lower: Lines, upper: Lines, n_shifts: int = N_SHIFTS) -> WeightedPoints:
+def separate(matrix: Matrix, lower: Lines, upper: Lines, n_shifts: int = N_SHIFTS) -> WeightedPoints:
     """Draw y = Q u variable by variable inside lower ≤ A u ≤ upper, with the mass of every interval."""
-    n_rows, n_lines, rank = triangle.factor.shape
-    dtype = triangle.factor.dtype
+    triangle, (n_rows, n_lines, rank), dtype = triangular(matrix, lower, upper), matrix.shape, matrix.dtype
     points = jnp.asarray(lattice(rank)[: n_shifts * POINTS_PER_SHIFT], dtype)
 
     def one(carry: tuple, item: tuple) -> tuple[tuple, tuple[Array, ...]]:
@@ -113,7 +113,7 @@ def separate(triangle: Triangle, lower: Lines, upper: Lines, n_shifts: int = N_S
     start = jnp.zeros((n_rows, n_points, n_lines), dtype), jnp.zeros((n_rows, n_points), dtype)
     items = jnp.moveaxis(triangle.factor, 2, 0), jnp.arange(rank, dtype=jnp.int32), points.T
     (_, log_weight), drawn = jax.lax.scan(jax.checkpoint(one), start, items)
-    return WeightedPoints(log_weight, *(jnp.moveaxis(each, 0, 2) for each in drawn))
+    return WeightedPoints(log_weight, *(jnp.moveaxis(each, 0, 2) for each in drawn), triangle.basis)
 
 
 def tightest(lower: Array, upper: Array, slope: Array, binds: Array, axis: int) -> tuple[Array, Array]:
@@ -139,8 +139,8 @@ def log_mean(draws: WeightedPoints) -> Float[Array, " row"]:
     return jnp.where(found, safe + jnp.log(jnp.where(found, total, 1.0)), -jnp.inf)
 
 
-def centre(draws: WeightedPoints) -> Float[Array, "row rank"]:
-    """E[y | y ∈ Ω], by the draws' weights; 0 for a row of which no point was found inside.
+def centre(draws: WeightedPoints) -> Float[Array, "row member"]:
+    """E[u | u ∈ Ω], by the draws' weights; 0 for a row of which no point was found inside.
 
     What a draw misses of its own expectation has mean 0 under the weights so far: taken off, a variable that moves no
     later interval is exact. It is continuous in the bounds and can be differentiated; the slope of `log_mean` jumps
@@ -150,7 +150,7 @@ def centre(draws: WeightedPoints) -> Float[Array, "row rank"]:
     final = jax.nn.softmax(jnp.where(found, draws.log_weight, 0.0), axis=1)[:, :, None]
     so_far = jax.nn.softmax(jnp.where(found[:, :, None], draws.so_far, 0.0), axis=1)
     y = (final * draws.y).sum(axis=1) - (so_far * (draws.y - draws.middle)).sum(axis=1)
-    return jnp.where(found, y, 0.0)
+    return jnp.einsum("rk,rkd->rd", jnp.where(found, y, 0.0), draws.basis)
 
 
 def log_mean_error(draws: WeightedPoints) -> Float[Array, " row"]:
