@@ -68,8 +68,7 @@ class Evidence(NamedTuple):
     @property
     def free(self) -> RowsMask:
         """Slots that belong to the model and are not constrained: integrated over."""
-        free = ~reduce(or_, (c.observed for c in self.constraints))
-        return free if self.present is None else free & self.present
+        return ~self.observed if self.present is None else self.present & ~self.observed
 
     def seen(self, params: Params) -> Params:
         """The parameters by slot of each row."""
@@ -102,9 +101,8 @@ class Evidence(NamedTuple):
     def region(self, gauge: Gauge) -> Region:
         """Ω(e) for the current cuts and scales, by slot: the intersection of all boxes, and the coupled regions.
 
-        Every slot belongs to one part: a region over several cells includes the boxes of its slots. Boxes are not
-        computed for slots that belong only to groups: in a survey, most or all slots may belong to its categories (not
-        in rows with sites of their own, of which some slots only fill up).
+        Every slot belongs to one part: a region over several cells includes the boxes of its slots. Where the sites are
+        those of a survey, boxes are not computed for slots that belong only to groups, which may be most of them.
         """
         own = [slot for c in self._coupled for slot in c.structure.own_slots]
         if own and not self.spans_cells and (self.sites is None or self._boxes):
@@ -151,13 +149,12 @@ class Evidence(NamedTuple):
         """Leave these slots unconstrained: masked cells with "marginalize"."""
         return self._replace(constraints=tuple(c.release(slots) for c in self.constraints))
 
-    def drop(self, slots: RowsMask) -> Evidence:
-        """Remove these slots from each row's model: masked cells with "exclude"."""
-        return self.release(slots)._replace(present=~slots if self.present is None else self.present & ~slots)
-
     def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
-        """The evidence without these cells, for either value of `unobserved`."""
-        return self.drop(slots) if unobserved == "exclude" else self.release(slots)
+        """The evidence without these cells; with "exclude" they leave each row's model, too."""
+        present = self.present
+        if unobserved == "exclude":
+            present = ~slots if present is None else present & ~slots
+        return self.release(slots)._replace(present=present)
 
     def map_rows(self, change: Callable[[Any], Any], sites_shared: bool) -> Evidence:
         """The same with a function applied to every array that has a row axis."""
@@ -337,16 +334,14 @@ class Buckets:
 
     def entry_slots(self, first_site: int) -> np.ndarray:
         """Slot of every entry of a listed column, [entry]."""
-        own = next(each for each in self.lists if each.first_site == first_site)
-        row = np.repeat(np.arange(len(own.start) - 1), np.diff(own.start))
-        first = np.asarray(own.first_slot)[self._home[0][row]]
-        return first + np.arange(len(row)) - own.start[row]
+        _, start, first_slot = next(each for each in self.lists if each.first_site == first_site)
+        row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        return np.asarray(first_slot)[self._home[0][row]] + np.arange(len(row)) - start[row]
 
     def hide(self, row: np.ndarray, slot: np.ndarray, unobserved: Unobserved, always: bool = False) -> Buckets:
-        """The evidence without the constraints on some slots: (row, slot) pairs.
+        """The evidence without the constraints on some slots, as (row, slot) pairs.
 
-        What all rows are known to have in common may be less than before; with `always` also if there are no pairs, so
-        that it compiles to the same programs.
+        Rows may then have less in common; with `always` also those without pairs, so that all share their programs.
         """
         which, position = (each[row] for each in self._home)
         buckets = []
@@ -368,8 +363,7 @@ class Buckets:
                 yield number, rows[taken % len(rows)], taken < len(rows)
 
     def n_batches(self, cells: int) -> int:
-        sizes = (batch_rows(bucket, cells, len(place)) for bucket, place in zip(self.buckets, self.places, strict=True))
-        return sum(-(-len(place) // size) for size, place in zip(sizes, self.places, strict=True))
+        return sum(1 for _ in self.batches(self.places, cells))
 
     def by_chunks(
         self, function: Callable[..., Any], *rowwise: Any, rows: int | Callable[[Evidence], int] | None = None

@@ -19,7 +19,7 @@ from thurbo._typing import Array, Int, PerRow, PRNGKey, Rows
 from thurbo.errors import ConvergenceWarning, ThurboError, check_choice
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Context
-from thurbo.latent.constraints.repeated_choice import draw_orders
+from thurbo.latent.constraints.comparisons import draw_orders
 from thurbo.latent.evidence import Buckets, Evidence, n_slots
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.annealing import (

@@ -2,7 +2,6 @@
 
 from thurbo.latent.constraints.base import Constraint, Context, Gauge, Region
 from thurbo.latent.constraints.box import Box, BoxRegion, Levels
+from thurbo.latent.constraints.comparisons import Pairwise, RepeatedChoice
 from thurbo.latent.constraints.linear import Linear
 from thurbo.latent.constraints.order import OneOf, Order
-from thurbo.latent.constraints.pairwise import Pairwise
-from thurbo.latent.constraints.repeated_choice import RepeatedChoice

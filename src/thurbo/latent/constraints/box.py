@@ -270,8 +270,7 @@ class Levels(BoxConstraint):
     def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
         """The same by indexing, for many levels: one `where` for each would take minutes to compile."""
         cuts, shape = gauge.cuts, self.code.shape
-        end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
-        ends = jnp.broadcast_to(jnp.concatenate([-end, cuts, end], axis=-1), (*shape, cuts.shape[-1] + 2))
+        ends = jnp.broadcast_to(_with_ends(cuts), (*shape, cuts.shape[-1] + 2))
         last = jnp.full_like(high, cuts.shape[-1] + 1)
         places = jnp.where(high >= 0, self.code, jnp.zeros_like(high)), jnp.where(high >= 0, high + 1, last)
         lower, upper = (jnp.take_along_axis(ends, place[..., None], axis=-1)[..., 0] for place in places)
@@ -281,9 +280,8 @@ class Levels(BoxConstraint):
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
         if self.high is not None:
             return super().log_mass_of_states(means, gauge)
-        cuts = gauge.cuts
-        ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
-        lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
+        ends = _with_ends(gauge.cuts)
+        lower, upper = ends[:, :-1], ends[:, 1:]
         real = lower < jnp.inf  # beyond a site's last level both ends are +∞
         lower, upper = jnp.where(real, lower, -jnp.inf), jnp.where(real, upper, jnp.inf)
         table = truncnorm.log_mass(means[:, :, None], lower[None], upper[None])
@@ -292,3 +290,9 @@ class Levels(BoxConstraint):
         # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.
         table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
         return jnp.einsum("hil,ril->hr", table, answered)
+
+
+def _with_ends(cuts: Float[Array, "*site cut"]) -> Float[Array, "*site end"]:
+    """−∞, the cuts, and ∞."""
+    end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
+    return jnp.concatenate([-end, cuts, end], axis=-1)

@@ -17,7 +17,7 @@ import numpy as np
 
 from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import truncnorm
-from thurbo.latent.constraints.base import Bounds, Gauge, InUnits, Triple, no_units, pytree
+from thurbo.latent.constraints.base import Bounds, Gauge, InUnits, Triple, pytree
 from thurbo.latent.constraints.grouped import GroupRegion, Groups, Items, Slots
 from thurbo.latent.masses import orders, rankings
 from thurbo.latent.masses.orders import Form
@@ -325,7 +325,7 @@ class OneOfRegion(GroupRegion):
         part, chosen = jnp.where(informative, order.tier >= 0, first), jnp.where(informative, order.tier == 1, first)
         return jnp.where(order.informative, orders.log_mass_of_largest(items, spread, part, chosen), 0.0).sum(axis=-1)
 
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = None) -> tuple[str, ...]:
         """max over the candidates ≥ max over the rest, for each group that says anything."""
         found = []
         for codes, items in self.order.of_row(row, names):

@@ -40,14 +40,6 @@ Count = Array | np.integer  # a number of steps that may be traced
 Knots = Float[Array, "row knot"]
 
 
-class Base(NamedTuple):
-    """Where a path begins: log-odds b of the hidden units, means of x and z."""
-
-    log_odds: Hidden
-    centre: Rows
-    factors: Factors
-
-
 class Path(NamedTuple):
     """The densities f_β of one row. A state has x on slots that are confined and x − Vz on the others.
 
@@ -59,6 +51,7 @@ class Path(NamedTuple):
     chosen    slots of these
     shifted   slots on which factors act
     present   slots with an x that counts
+    log_odds, centre, factors  of the base: log-odds of the hidden units, means of x and z
     """
 
     params: Params
@@ -68,7 +61,9 @@ class Path(NamedTuple):
     shifted: RowsMask
     present: RowsMask | None
     whitener: Float[Array, "row factor factor"] | None
-    base: Base
+    log_odds: Hidden
+    centre: Rows
+    factors: Factors
 
     @property
     def sums_hidden(self) -> bool:
@@ -79,27 +74,24 @@ class Path(NamedTuple):
 
     def log_base(self) -> PerRow:
         """log of the mass of q, in the units of log F."""
-        log_odds, centre, _ = self.base
-        value = jnp.logaddexp(log_odds, jnp.zeros_like(log_odds)).sum(-1)
+        value = jnp.logaddexp(self.log_odds, jnp.zeros_like(self.log_odds)).sum(-1)
         if self.whitener is not None:
             value = value + jnp.log(jnp.diagonal(self.whitener, axis1=1, axis2=2)).sum(-1)
-        return value if self.region is None else value + self.region.log_mass(centre)
+        return value if self.region is None else value + self.region.log_mass(self.centre)
 
     def log_base_error(self) -> PerRow:
         """Standard error of `log_base`, where a mass is estimated."""
-        centre = self.base.centre
-        return jnp.zeros(1, centre.dtype) if self.region is None else self.region.log_mass_error(centre)
+        none = jnp.zeros(1, self.centre.dtype)
+        return none if self.region is None else self.region.log_mass_error(self.centre)
 
     def start(self) -> ChainState:
         """A state inside Ω, at the base's means."""
-        log_odds, centre, factors = self.base
-        x = centre if self.region is None else self.region.start(centre)
-        return ChainState(x, (log_odds > 0).astype(x.dtype), factors)
+        x = self.centre if self.region is None else self.region.start(self.centre)
+        return ChainState(x, (self.log_odds > 0).astype(x.dtype), self.factors)
 
     def slope(self, state: ChainState, shift: Float[Array, "#row slot"]) -> PerRow:
         """log f − log q without what depends on h: Σ x (s + α − μ) + ½ μ² + ½ ŝ² − s (α + ŝ), s = Vz, and that of z."""
-        _, centre, factors = self.base
-        bias = self.params.site_bias if self.params.site_bias.ndim == 2 else self.params.site_bias[None, :]
+        centre, factors, bias = self.centre, self.factors, jnp.atleast_2d(self.params.site_bias)
         usual = self.shift(factors)
         by_slot = state.x * (shift + bias - centre) + 0.5 * (centre**2 + usual**2) - shift * (bias + usual)
         value = rbm.only(by_slot, self.present).sum(-1)
@@ -117,31 +109,31 @@ class Path(NamedTuple):
 
     def advance(self, key: PRNGKey, state: ChainState, before: Array, after: Array) -> tuple[ChainState, PerRow]:
         """log f_after − log f_before at the state, and then a round of h, z and x that leaves f_after invariant."""
-        params, base = self.params, self.base
+        params = self.params
         key_h, key_z, key_x = jax.random.split(key, 3)
         shift = self.shift(state.z)
         logits = rbm.hidden_logits(params, rbm.only(state.x - shift, self.present))
         step = after - before
         gain = step * self.slope(state, shift)
-        now = (1.0 - after) * base.log_odds + after * logits
+        now = (1.0 - after) * self.log_odds + after * logits
         if self.sums_hidden:
-            old = (1.0 - before) * base.log_odds + before * logits
-            gain = gain + _softplus_gain(old, step * (logits - base.log_odds)).sum(-1)
+            old = (1.0 - before) * self.log_odds + before * logits
+            gain = gain + _softplus_gain(old, step * (logits - self.log_odds)).sum(-1)
             h = rbm.bernoulli(key_h, now)
         else:
             mass = self.log_choices(state.h, state.z)
-            gain = gain + step * ((state.h * (logits - base.log_odds)).sum(-1) + mass)
+            gain = gain + step * ((state.h * (logits - self.log_odds)).sum(-1) + mass)
             h, mass = self._moved_hidden(key_h, state, now, mass, after)
         mean, z = rbm.latent_mean(params, h), state.z
         if self.whitener is not None:
             z = rbm.factor_mean(params, rbm.only(state.x - mean, self.shifted), self.whitener)
-            z = (1.0 - after) * base.factors + after * z
+            z = (1.0 - after) * self.factors + after * z
             if self.sums_hidden:
                 z = z + rbm.coloured(self.whitener, jax.random.normal(key_z, z.shape, z.dtype))
             else:
                 z = self._moved_factors(key_z, state.z, z, h, mass, after)
             mean = mean + self.shift(z)
-        mean = (1.0 - after) * base.centre + after * mean
+        mean = (1.0 - after) * self.centre + after * mean
         if self.region is None:
             x = mean + jax.random.normal(key_x, mean.shape, mean.dtype)
         else:
@@ -271,7 +263,7 @@ def up_and_down(
     Chains of a group are resampled where few of them carry its weight, which keeps E[w]: modes then have chains in
     proportion to their mass, however many came to them. The spread between groups gives the standard errors.
     """
-    dtype = path.base.centre.dtype
+    dtype = path.centre.dtype
     n_rounds = n_temperatures // 8
     n_groups, n_chains = shape[0], shape[0] * shape[1]
     coupled = path.region is not None and not path.region.draws_exactly
@@ -373,7 +365,7 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
 
         factors = jax.lax.fori_loop(0, FACTOR_STEPS, one, factors)
         centre = mean + rbm.only(rbm.factor_shift(seen, factors), shifted)
-    return Path(seen, region, choices, chosen, shifted, present, whitener, Base(log_odds, centre, factors))
+    return Path(seen, region, choices, chosen, shifted, present, whitener, log_odds, centre, factors)
 
 
 def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
@@ -383,10 +375,9 @@ def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
     """
     log_odds = rbm.usual_log_odds(params, params, LEAST_CHANCE)
     mean = rbm.latent_mean(params, jax.nn.sigmoid(log_odds))
-    base = Base(log_odds, mean, jnp.zeros((1, 0), mean.dtype))
     without = params._replace(loadings=params.loadings[..., :0], factor_prior=None)
     none = jnp.zeros(mean.shape, bool)
-    return Path(without, None, (), none, none, present, None, base)
+    return Path(without, None, (), none, none, present, None, log_odds, mean, jnp.zeros((1, 0), mean.dtype))
 
 
 def _of_rows(path: Callable[[Evidence], Path], key: PRNGKey, evidence: Evidence, knots: Knots, *how: Any) -> Bracket:

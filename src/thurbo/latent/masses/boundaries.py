@@ -28,6 +28,8 @@ ItemsMask = Bool[Array, "item *row"]
 Points = Float[Array, "point *row"]
 Scalar = Float[Array, "*row"]
 Panelled = Float[Array, "node panel *row"]
+Utilities = Float[Array, "row order item"]
+PerOrder = Float[Array, "row order"]
 _PHI_0 = math.exp(-HALF_LOG_2PI)
 
 

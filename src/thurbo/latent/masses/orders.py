@@ -23,8 +23,10 @@ from thurbo.latent.masses.boundaries import (
     ItemsCode,
     ItemsMask,
     Panelled,
+    PerOrder,
     Scalar,
     Split,
+    Utilities,
     beside,
     ends_of,
     in_portions,
@@ -43,9 +45,7 @@ from thurbo.latent.masses.boundaries import (
 )
 
 Form = Literal["choice", "permutation", "ranking", "places", "any"]  # what all orders are, see `form_of`
-Utilities = Float[Array, "row order item"]
 Codes = Int[Array, "row order item"]
-PerOrder = Float[Array, "row order"]
 Own = Float[Array, " item"]
 Sets = tuple[Panelled, ...]  # log F of each set
 

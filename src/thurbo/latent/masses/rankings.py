@@ -19,7 +19,7 @@ from jax import lax
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.latent import truncnorm
 from thurbo.latent.masses import boundaries
-from thurbo.latent.masses.boundaries import Split, beside, in_portions, span_of, times, with_slopes
+from thurbo.latent.masses.boundaries import PerOrder, Split, Utilities, beside, in_portions, span_of, times, with_slopes
 
 Placed = Float[Array, "place pair"]  # means from the lowest item to the highest
 PerPair = Float[Array, " pair"]
@@ -229,12 +229,8 @@ def scales(n_tiers: int) -> tuple[int, ...]:
 
     Measured: halves gain as much per step as quarters, and cost more.
     """
-    sizes = []
-    size = (1 << (n_tiers - 1).bit_length()) // 4
-    while size >= 2 and n_tiers > 8:
-        sizes.append(size)
-        size //= 4
-    return tuple(sizes)
+    largest = (n_tiers - 1).bit_length() - 2  # as a power of two
+    return tuple(2**power for power in range(largest, 0, -2)) if n_tiers > 8 else ()
 
 
 def shift_blocks(key: PRNGKey, tiers: Blocks, scales: tuple[int, ...]) -> Tiered:
@@ -270,12 +266,8 @@ def _shift(key: PRNGKey, blocks: Blocks) -> Tiered:
 
 
 def draw_chosen(
-    key: PRNGKey,
-    now: Float[Array, "row order"],
-    mean: Float[Array, "row order"],
-    rest_mean: Float[Array, "row order item"],
-    rest: Bool[Array, "row order item"],
-) -> Float[Array, "row order"]:
+    key: PRNGKey, now: PerOrder, mean: PerOrder, rest_mean: Utilities, rest: Bool[Array, "row order item"]
+) -> PerOrder:
     """The utility of the one item above `rest`, these integrated out: p(s) ∝ φ(s − μ) Π_rest Φ(s − μ_i).
 
     An independent Metropolis step. A logistic around the peak has the heavier tails, so the weights are bounded, and a
