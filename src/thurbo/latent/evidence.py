@@ -167,9 +167,10 @@ class Evidence(NamedTuple):
         found = self.map_rows(lambda _: 0, self.sites_shared)
         return found._replace(sites=None if self.sites_shared else found.sites, cells=None)
 
-    def lift(self, sites_shared: bool) -> Evidence:
-        """A batch of one row from the evidence of that row alone, as seen inside `jax.vmap` over rows."""
-        return self.map_rows(lambda leaf: leaf[None], sites_shared)
+    def by_row(self, function: Callable[..., Any], *rowwise: Any) -> Any:
+        """`function(evidence of one row, *values)` of every row, which may not depend on the others."""
+        one = lambda row, *own: function(row.map_rows(lambda leaf: leaf[None], self.sites_shared), *own)  # noqa: E731
+        return jax.vmap(one, in_axes=(self.row_axes(), *(0 for _ in rowwise)))(self, *rowwise)
 
     def rows(self, index: Int[Array, " batch"] | np.ndarray | slice) -> Evidence:
         """The evidence of some rows, in that order, on the host or on the device."""

@@ -20,11 +20,10 @@ from thurbo.latent.constraints.base import Constraint, Gauge
 from thurbo.latent.constraints.box import Box, Levels
 from thurbo.latent.constraints.comparisons import Pairwise, RepeatedChoice
 from thurbo.latent.constraints.grouped import Groups, Slots, form_of, shape_of
-from thurbo.latent.constraints.linear import Linear
+from thurbo.latent.constraints.linear import Linear, System, conflict, interior
 from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order
 from thurbo.latent.evidence import Buckets, Evidence, ListSlots, Unobserved, list_widths, n_slots, widths
 from thurbo.latent.masses.orders import Form
-from thurbo.latent.masses.separation import System, conflict, interior
 from thurbo.latent.rbm import Params
 
 if TYPE_CHECKING:

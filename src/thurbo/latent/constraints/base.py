@@ -266,10 +266,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def embed(self: C, slots: np.ndarray, n_slots: int) -> C:
-        """The same constraint in rows of `n_slots` slots, on the host: its slot i becomes slot `slots[i]`.
-
-        It says nothing about the other slots.
-        """
+        """The same in rows of `n_slots`, on the host: its slot i becomes slot `slots[i]`, and the others are free."""
 
     @abstractmethod
     def release(self: C, slots: RowsMask) -> C:

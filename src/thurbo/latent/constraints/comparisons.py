@@ -213,34 +213,30 @@ class _Choices(NamedTuple):
     chosen: Bool[Array, "row order place item"]
     left: Bool[Array, "row order place item"]
     added: Float[Array, "row order place item"]
-    precision: Float[Array, "*row order place"]
+    precision: Float[Array, "#row order place"]
 
     def log_mass(self, items: Float[Array, "#row order item"]) -> PerRow:
         """Σ over choices of log softmax of precision · (utility + what was added), in units of the noise."""
-        utility = self._precision[..., None] * (items[:, :, None, :] + self.added)
+        utility = self.precision[..., None] * (items[:, :, None, :] + self.added)
         own = jnp.where(self.chosen, utility, 0.0).sum(axis=-1)
         # What is no choice is replaced by zeros, to keep values and gradients finite.
         shown = jnp.where(self.left, utility, jnp.where(self.is_choice[..., None], -jnp.inf, 0.0))
         every = jax.scipy.special.logsumexp(shown, axis=-1)
         return jnp.where(self.is_choice, own - every, 0.0).sum(axis=(1, 2))
 
-    @property
-    def _precision(self) -> Float[Array, "#row order place"]:
-        return self.precision if self.precision.ndim == 3 else self.precision[None]
-
     def log_mass_of_state(self, items: Float[Array, "order item"]) -> PerRow:
         """The same for one mean of all rows, as products of what depends on the mean and what depends on the row."""
         tiny = jnp.finfo(items.dtype).tiny
         items = items - jax.lax.stop_gradient(items.max(axis=-1, keepdims=True))
-        moved = self._precision[..., None] * self.added
+        moved = self.precision[..., None] * self.added
         highest = jax.lax.stop_gradient(jnp.where(self.left, moved, -jnp.inf).max(axis=-1, keepdims=True))
         highest = jnp.where(jnp.isfinite(highest), highest, 0.0)
         weight = jnp.where(self.left, jnp.exp(jnp.where(self.left, moved - highest, 0.0)), 0.0)
-        size = jnp.exp(self.precision[..., None] * items[:, None, :])
+        size = jnp.exp(self.precision[0][..., None] * items[:, None, :])
         every = jnp.log(jnp.maximum(jnp.einsum("opk,ropk->rop", size, weight, precision="highest"), tiny))
         own = jnp.where(self.chosen, moved - highest, 0.0).sum(axis=-1)
         rest = jnp.where(self.is_choice, own - every, 0.0).sum(axis=(1, 2))
-        counted = jnp.where(self.chosen, self._precision[..., None], 0.0).sum(axis=2)
+        counted = jnp.where(self.chosen, self.precision[..., None], 0.0).sum(axis=2)
         return rest + jnp.einsum("ok,rok->r", items, counted, precision="highest")
 
 
@@ -266,7 +262,8 @@ class RepeatedChoiceRegion(GroupRegion):
         shape = "okl" if self.after.ndim == 3 else "rokl"
         before = earlier.astype(self.after.dtype)
         added = jnp.einsum(f"ropl,{shape}->ropk", before, self.after, precision="highest") / CLOSER_SCALE
-        return _Choices(is_choice, chosen, left, added, jnp.exp(self.log_precision[..., : n - 1]))
+        precision = jnp.exp(self.log_precision[..., : n - 1])
+        return _Choices(is_choice, chosen, left, added, precision if precision.ndim == 3 else precision[None])
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h); the noise is that of the choices, whatever the deviation of x."""
@@ -297,10 +294,7 @@ class RepeatedChoiceRegion(GroupRegion):
 
 
 def draw_orders(rng: np.random.Generator, mean: np.ndarray, context: Context | None) -> np.ndarray:
-    """Rankings of all items drawn choice by choice, as utilities [row, item] that decode to them: n − 1 for the best.
-
-    `mean` is [row, item]; `context` is of the same items.
-    """
+    """Rankings drawn choice by choice, as utilities [row, item] that decode to them: n − 1 for the best item."""
     n_rows, n = mean.shape
     after = np.zeros((n, n)) if context is None else np.asarray(context.after, np.float64)[:, :n]
     precision = np.ones(n) if context is None else np.exp(np.asarray(context.log_precision, np.float64))

@@ -241,18 +241,16 @@ class OrderRegion(GroupRegion):
 
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
-        order, part, scale = self.order, self.order.takes_part, self.order.gumbel_scale
+        order, scale, informative = self.order, self.order.gumbel_scale, self.order.informative[:, :, None]
         if order.mass == "exact" or self._sums_ties:
             return super().mean(mean)
         items = order.to_items(mean) / scale
         if order.has_one_top:  # a softmax: whether it was chosen, minus its share
-            top = jax.lax.stop_gradient(jnp.where(part, items, -jnp.inf).max(axis=-1, keepdims=True))
-            share = jnp.where(part, jnp.exp(items - jnp.where(part, top, items)), 0.0)
-            share = share / jnp.maximum(share.sum(axis=-1, keepdims=True), jnp.finfo(items.dtype).tiny)
-            return mean + order.add_to_slots(((part & (order.tier == 1)).astype(items.dtype) - share) / scale)
-        # The slope in closed form is half as much to differentiate and to compile.
-        slope = orders.slopes_gumbel(items, order.tier, order.n_tiers, order.form == "any") / scale
-        return mean + order.add_to_slots(jnp.where(order.informative[:, :, None], slope, 0.0))
+            share = jax.nn.softmax(items, where=(order.tier >= 0) | ~informative)
+            slope = (order.tier == 1).astype(items.dtype) - share
+        else:  # the slope in closed form is half as much to differentiate and to compile
+            slope = orders.slopes_gumbel(items, order.tier, order.n_tiers, order.form == "any")
+        return mean + order.add_to_slots(jnp.where(informative, slope / scale, 0.0))
 
     def as_linear(self, row: int) -> Triple:
         """⟨A, b = 0, c = +∞⟩: one row x_above − x_below per pair of neighbouring tiers, best tiers first as in §3.2."""

@@ -369,10 +369,7 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
 
 
 def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
-    """From the mean activations to the model without evidence; the factors integrate to one.
-
-    `params` may be those of one row's slots, some of which are `present`.
-    """
+    """From the mean activations to the model, or that of one row's slots; the factors integrate to one."""
     log_odds = rbm.usual_log_odds(params, params, LEAST_CHANCE)
     mean = rbm.latent_mean(params, jax.nn.sigmoid(log_odds))
     without = params._replace(loadings=params.loadings[..., :0], factor_prior=None)
@@ -380,28 +377,20 @@ def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
     return Path(without, None, (), none, none, present, None, log_odds, mean, jnp.zeros((1, 0), mean.dtype))
 
 
-def _of_rows(path: Callable[[Evidence], Path], key: PRNGKey, evidence: Evidence, knots: Knots, *how: Any) -> Bracket:
-    """Every row uses the same random numbers."""
-
-    def of_row(row: Evidence, own: Float[Array, " knot"]) -> Bracket:
-        return up_and_down(key, path(row.lift(evidence.sites_shared)), own, *how)
-
-    return jax.vmap(of_row, in_axes=(evidence.row_axes(), 0))(evidence, knots)
-
-
 def log_evidence_annealed(
     key: PRNGKey, params: Params, evidence: Evidence, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS
 ) -> Bracket:
-    """log F(e) = log Σ_h Ω(h) P(e | h) of every row."""
-    return _of_rows(lambda row: path_of_row(params, row), key, evidence, knots, n_temperatures, shape)
+    """log F(e) = log Σ_h Ω(h) P(e | h) of every row; every row uses the same random numbers."""
+    one = lambda row, own: up_and_down(key, path_of_row(params, row), own, n_temperatures, shape)  # noqa: E731
+    return evidence.by_row(one, knots)
 
 
 def log_normaliser_annealed(
     key: PRNGKey, params: Params, evidence: Evidence, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS
 ) -> Bracket:
     """log F(∅) = log Σ_h Ω(h) over each row's own sites."""
-    own = lambda row: path_of_model(row.seen(params), row.present)  # noqa: E731
-    return _of_rows(own, key, evidence, knots, n_temperatures, shape)
+    path = lambda row: path_of_model(row.seen(params), row.present)  # noqa: E731
+    return evidence.by_row(lambda row, own: up_and_down(key, path(row), own, n_temperatures, shape), knots)
 
 
 def log_partition_annealed(

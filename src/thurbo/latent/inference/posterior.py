@@ -199,8 +199,7 @@ def _by_enumeration(
     def add(total: Any, item: tuple) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, of_state(*item)), None
 
-    like = jax.eval_shape(of_state, weights[0], states.h[0], states.z[0])
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_state, weights[0], states.h[0], states.z[0]))
     total, _ = jax.lax.scan(add, zero, (weights, states.h, states.z))
     return total
 
@@ -214,8 +213,8 @@ def _by_gibbs(
     the row, and the random numbers cost next to nothing.
     """
 
-    def of_row(row: Evidence, *values: Array) -> Any:
-        one, own = row.lift(evidence.sites_shared), [value[None] for value in values]
+    def of_row(one: Evidence, *values: Array) -> Any:
+        own = [value[None] for value in values]
         given = gibbs.clamp(params, one)
         state = gibbs.start(jax.random.fold_in(key, 0), given, mean_field(params, one, 10).hidden)
         state = gibbs.run(jax.random.fold_in(key, 1), state, given, n_draws)
@@ -230,11 +229,11 @@ def _by_gibbs(
             return (state, jax.tree.map(jnp.add, total, function(belief, *own))), None
 
         like = jax.eval_shape(lambda: function(Belief(state.h, state.z, state.h), *own))
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+        zero = jax.tree.map(jnp.zeros_like, like)
         (_, total), _ = jax.lax.scan(add, (state, zero), jnp.arange(2, n_draws + 2))
         return jax.tree.map(lambda v: v[0] / n_draws, total)
 
-    return jax.vmap(of_row, in_axes=(evidence.row_axes(), *(0 for _ in rowwise)))(evidence, *rowwise)
+    return evidence.by_row(of_row, *rowwise)
 
 
 def hidden_probability(belief: Belief) -> tuple[Hidden, Factors]:

@@ -55,31 +55,9 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
 
 
 @jax.custom_jvp
-def log_both(z: Array) -> tuple[Array, Array]:
-    """log Φ(z) and log Φ(−z), each to full relative precision in its own tail."""
-    slopes = truncnorm.SINGLE if z.dtype == jnp.float32 else truncnorm.DOUBLE
-    c = jnp.abs(z)
-    origin = truncnorm.origin_at(c, slopes)
-    small = jnp.log(origin.y) - origin.partial[-1] - 0.5 * c * c - HALF_LOG_2PI
-    large = jnp.log1p(-jnp.exp(small))
-    return jnp.where(z < 0.0, small, large), jnp.where(z < 0.0, large, small)
-
-
-@log_both.defjvp
-def _log_both_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    (z,), (dz,) = primals, tangents
-    below, above = log_both(z)
-    density = log_phi(z)
-    return (below, above), (jnp.exp(density - below) * dz, -jnp.exp(density - above) * dz)
-
-
-@jax.custom_jvp
 def log_below(z: Array) -> tuple[Array, Array]:
     """log Φ(z) and its slope, the hazard φ/Φ."""
-    c = jnp.abs(z)
-    origin = truncnorm.origin_at(c, truncnorm.SINGLE if z.dtype == jnp.float32 else truncnorm.DOUBLE)
-    ratio = origin.y * jnp.exp(-origin.partial[-1])
-    square = 0.5 * c * c
+    ratio, square = truncnorm.mills_ratio(jnp.abs(z)), 0.5 * z * z
     bump = _PHI_0 * jnp.exp(-square)
     is_below = z < 0.0
     share = jnp.where(is_below, ratio, 1.0 - bump * ratio)
@@ -115,12 +93,12 @@ class Split(NamedTuple):
 
 def split_log_density(split: Split, s: Points) -> Points:
     """log of Π_lower Φ · Π_upper Q · Σ_edge φ/(σ Q) at each s: the density of min(edge) among orders that hold."""
-    z = (s[:, None] - split.mean[None]) / split.deviation[None]
-    below, above = log_both(z)
-    lower, upper, edge = split.lower[None], split.upper[None], split.edge[None]
-    total = jnp.where(lower, below, 0.0).sum(axis=1) + jnp.where(upper, above, 0.0).sum(axis=1)
-    hazard = log_phi(z) - above - jnp.log(split.deviation)[None]
-    return total + logsumexp(jnp.where(edge, hazard, -jnp.inf), axis=1)
+    side = jnp.where(split.lower, 1.0, -1.0).astype(s.dtype)
+    z = (s[:, None] - split.mean[None]) * (side / split.deviation)[None]  # each item as seen from its own side
+    value, _ = log_below(z)
+    total = jnp.where((split.lower | split.upper)[None], value, 0.0).sum(axis=1)
+    hazard = log_phi(z) - value - jnp.log(split.deviation)[None]
+    return total + logsumexp(jnp.where(split.edge[None], hazard, -jnp.inf), axis=1)
 
 
 def added(value: Array, axis: int) -> Array:

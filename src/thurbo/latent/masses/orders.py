@@ -32,7 +32,6 @@ from thurbo.latent.masses.boundaries import (
     in_portions,
     interpolation,
     log_below,
-    log_both,
     log_mass_of_choice,
     log_mass_of_two,
     log_phi,
@@ -229,10 +228,6 @@ def _wide(value: Array) -> Array:
     return value[:, None, None]
 
 
-def _mirror(value: Array) -> Array:
-    return jnp.flip(value, axis=(0, 1))
-
-
 def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Chain:
     last, dtype, r = tier.max(axis=0)[None], mean.dtype, rule(mean.dtype, what.between + 2, 1)
     steps = steps_of(r.nodes, r.inner)
@@ -307,10 +302,10 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
     chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
     grid, middle, t, n_rows = chain.grid, chain.middle, chain.grid.t, tier.shape[1]
     centre, half = (beside(each, each) for each in (grid.centre, grid.half))
-    both_grid = ChainPanels(beside(t, _mirror(t)), centre, half, grid.steps)  # each row, and it mirrored
+    both_grid = ChainPanels(beside(t, jnp.flip(t, (0, 1))), centre, half, grid.steps)  # each row, and it mirrored
     from_above = jax.tree.map(lambda value: value[::-1, np.array(ways.turned)], middle)
     climb = lambda log_f, step: (both_grid.climb(log_f, step, ways), log_f)  # noqa: E731
-    start = beside(chain.lower.beyond(t, 1.0), _mirror(chain.upper.beyond(t, -1.0)))
+    start = beside(chain.lower.beyond(t, 1.0), jnp.flip(chain.upper.beyond(t, -1.0), (0, 1)))
     both, before = lax.scan(climb, (start,) * ways.n_sets, beside(middle, from_above))
     at_top = chain.upper.least(t) + both[0][..., :n_rows] + chain.log_weights
     value = logsumexp(at_top, axis=(0, 1))
@@ -407,7 +402,7 @@ def log_mass_of_tiers(
     edges = ends[0] + half * jnp.asarray(2 * np.arange(r.panels), dtype)
     t = edges[:, None] + half * jnp.asarray(panels.nodes + 1.0, dtype)[None, :]
     inside = edges[:, None, None] + half * jnp.asarray(panels.inner + 1.0, dtype)[None, :, :]
-    below, _ = log_both((t.reshape(-1, 1) - mean[None, :]) / deviation[None, :])
+    below, _ = log_below((t.reshape(-1, 1) - mean[None, :]) / deviation[None, :])
     log_f = jnp.where((tier == 0)[None, :], below, 0.0).sum(axis=1).reshape(t.shape)
 
     @jax.checkpoint
@@ -415,8 +410,12 @@ def log_mass_of_tiers(
         fresh = _climb_many(log_f, items, t, inside, panels) + jnp.log(half)
         return jnp.where(items[2].any(), fresh, log_f), None
 
-    member, here = _members(tier, last, depth, width)
-    log_f, _ = lax.scan(climb, log_f, (jnp.take(mean, member), jnp.take(deviation, member), here))
+    place = ((tier[:, None] == tier[None]) & jnp.asarray(np.tri(len(tier), k=-1, dtype=bool))).sum(axis=1)
+    number, places = np.arange(1, depth - 1)[:, None, None], np.arange(width)[None, :, None]
+    who = (tier[None, None] == number) & (place[None, None] == places) & (tier < last)[None, None]
+    pick = lambda value: jnp.where(who, value[None, None], 0.0).sum(axis=-1)  # noqa: E731
+    here = who.any(axis=-1)
+    log_f, _ = lax.scan(climb, log_f, (pick(mean), jnp.where(here, pick(deviation), 1.0), here))
 
     top = Split(mean, deviation, jnp.zeros_like(tier, bool), tier == last, tier == last)
     weights = jnp.asarray(panels.log_weights, dtype)[None, :]
@@ -518,18 +517,6 @@ def slopes_gumbel(mean: Utilities, tier: Codes, depth: int, has_ties: bool) -> U
     return (picked.astype(mean.dtype) - chance).sum(axis=2)
 
 
-def _members(tier: Int[Array, " item"], last: Array, depth: int, width: int) -> tuple[Array, Array]:
-    """Items by middle tier and place within it, `[tier, place]`, and whether there is one."""
-    n = tier.shape[0]
-    same = tier[:, None] == tier[None, :]
-    place = (same & jnp.asarray(np.tri(n, k=-1, dtype=bool))).sum(axis=1)
-    is_middle = (tier > 0) & (tier < last)
-    row = jnp.where(is_middle, tier - 1, depth)  # out of range is dropped
-    empty = jnp.full((max(depth - 2, 1), width), n, jnp.int32)
-    member = empty.at[row, place].set(jnp.arange(n, dtype=jnp.int32), mode="drop")
-    return jnp.minimum(member, n - 1), member < n
-
-
 def _climb_many(log_f: Array, items: tuple[Array, Array, Array], t: Array, inside: Array, panels: Panels) -> Array:
     """F_j(t) for several items at once: their joint density of min = s with all below t, summed over s as above.
 
@@ -549,7 +536,7 @@ def _climb_many(log_f: Array, items: tuple[Array, Array, Array], t: Array, insid
     @jax.checkpoint
     def pair(mean: Scalar, deviation: Scalar, here: Array) -> tuple[Array, ...]:
         z, y = (t - mean) / deviation, (inside - mean) / deviation
-        at_t, at_s = log_both(z), log_both(y)
+        at_t, at_s = ((log_below(value)[0], log_below(-value)[0]) for value in (z, y))
         above = column(at_t[0]), column(at_t[1])
         larger, gap = between((row(at_t[0]), row(at_t[1])), above, column(z) + row(z) > 0.0)
         # Nodes of different panels are well apart: no need of the slower expm1.

@@ -19,7 +19,7 @@ from jax import lax
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.latent import truncnorm
 from thurbo.latent.masses import boundaries
-from thurbo.latent.masses.boundaries import PerOrder, Split, Utilities, beside, in_portions, span_of, times, with_slopes
+from thurbo.latent.masses.boundaries import PerOrder, Split, Utilities, in_portions, log_below, times, with_slopes
 
 Placed = Float[Array, "place pair"]  # means from the lowest item to the highest
 PerPair = Float[Array, " pair"]
@@ -100,8 +100,8 @@ def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerP
     A common shift of all means changes nothing, so the slopes sum to zero, which gives the highest item's.
     """
     n = placed.shape[1]
-    t, unit = _grid(beside(left, -right), beside(right, -left))
-    both = beside(placed, -placed[::-1])
+    t, unit = _grid(boundaries.beside(left, -right), boundaries.beside(right, -left))
+    both = boundaries.beside(placed, -placed[::-1])
 
     def climb(f: Nodes, mean: PerPair) -> tuple[Nodes, tuple[Array, Array]]:
         inside = f * _bump(t, mean)
@@ -129,7 +129,7 @@ def _reaches(means: Float[Array, "state item"]) -> tuple[Float[Array, "state ite
     own = jnp.asarray(np.tile(np.eye(n, dtype=bool), (1, n_states)))
     deviation = jnp.ones_like(mean)
     first, last = Split(mean, deviation, own, ~own, ~own), Split(mean, deviation, ~own, own, own)
-    left, right = span_of(first, last, DROP)
+    left, right = boundaries.span_of(first, last, DROP)
     return left.reshape(n_states, n), right.reshape(n_states, n)
 
 
@@ -143,7 +143,7 @@ def suits(means: Float[Array, "state slot"], n_rows: int, real: np.ndarray) -> b
 def log_mass_of_orders(
     means: Float[Array, "state order item"], tier: Int[Array, "row order item"], real: np.ndarray
 ) -> tuple[Float[Array, "state row"], Bool[Array, ""]]:
-    """log P of all orders of every row under every state, uninformative ones left out; and whether it is accurate.
+    """log P of all informative orders of every row under every state; and whether it is accurate.
 
     It is where each order is likely enough in its most probable state: other states then hardly matter.
     """
@@ -276,8 +276,8 @@ def draw_chosen(
 
     def log_phi_and_slopes(s: Array) -> tuple[Array, Array, Array]:
         z = jnp.where(rest, s[:, :, None] - rest_mean, 0.0)
-        below, _ = boundaries.log_both(z)
-        rate = jnp.where(rest, jnp.exp(boundaries.log_phi(z) - below), 0.0)
+        below, rate = log_below(z)
+        rate = jnp.where(rest, rate, 0.0)
         return jnp.where(rest, below, 0.0).sum(axis=-1), rate.sum(axis=-1), (rate * (z + rate)).sum(axis=-1)
 
     highest = jnp.where(rest, rest_mean, -1e6).max(axis=-1)
