@@ -8,9 +8,9 @@ without lists is one bucket whose slots are its sites.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal, NamedTuple, cast
 
@@ -395,11 +395,6 @@ class Buckets:
 _hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
 
 
-def one_table(evidence: Evidence) -> Buckets:
-    """A table without lists: slot i is site i."""
-    return Buckets((evidence,), (np.arange(evidence.n_rows),), np.arange(n_slots(evidence)))
-
-
 def n_slots(bucket: Evidence) -> int:
     """Slots of a bucket's rows, padding included."""
     return bucket.constraints[0].n_slots
@@ -410,21 +405,20 @@ def batch_rows(bucket: Evidence, cells: int, n_rows: int) -> int:
     return int(np.clip(cells // n_slots(bucket), 1, max(n_rows, 1)))
 
 
-def widths(lengths: Iterable[int], price: int = 0, most: int | None = None) -> list[int]:
+def widths(lengths: Sequence[int], price: int = 0, most: int | None = None) -> list[int]:
     """Widths to pad lengths to: least padding, by dynamic programming; each costs `price`, and there are `most`."""
-    counts = Counter(lengths)
-    sizes = sorted(counts)
-    best: dict[tuple[int, int], tuple[int, list[int]]] = {(0, 0): (0, [])}  # (sizes covered, widths used)
-    for end in range(1, len(sizes) + 1):
-        for used in range(1, min(most or end, end) + 1):
-            options = [
-                (cost + price + sizes[end - 1] * sum(counts[size] for size in sizes[begin:end]), [*own, sizes[end - 1]])
-                for (begin, count), (cost, own) in best.items()
-                if count == used - 1 and begin < end
-            ]
-            if options:
-                best[end, used] = min(options)
-    return min(value for (end, _), value in best.items() if end == len(sizes))[1]
+    sizes, counts = zip(*sorted(Counter(lengths).items()), strict=True) if lengths else ((), ())
+
+    @cache
+    def best(end: int, left: int) -> tuple[int | float, list[int]]:
+        """Cost and widths of the smallest `end` sizes, with at most `left` widths."""
+        if not end or not left:
+            return float("inf") if end else 0, []
+        options = ((begin, *best(begin, left - 1)) for begin in range(end))
+        largest = sizes[end - 1]
+        return min((cost + price + largest * sum(counts[begin:end]), [*own, largest]) for begin, cost, own in options)
+
+    return best(len(sizes), most or len(sizes))[1]
 
 
 def list_widths(lengths: np.ndarray, most: int) -> np.ndarray:

@@ -31,15 +31,12 @@ if TYPE_CHECKING:
 
 
 class MergeLabels(NamedTuple):
-    """Names of the columns and sites, labels of the rows, and the cuts.
-
-    `cuts` [site, cut] are those of the model, None before training.
-    """
+    """Names of the columns and sites, labels of the rows, and the cuts."""
 
     columns: Sequence[str]
     sites: Sequence[str]
     rows: Sequence[Any] | np.ndarray
-    cuts: np.ndarray | None = None
+    cuts: np.ndarray | None = None  # [site, cut] of the model, None before training
 
 
 class Line(NamedTuple):
@@ -231,7 +228,7 @@ def pack(
     slot[shared.sites] = np.arange(len(shared.sites))
     if not lists:
         rows = np.arange(n_rows)
-        return Buckets((_evidence(shared, [], rows, unobserved, dtype),), (rows,), slot)
+        return Buckets((_evidence(shared, [], rows, unobserved, dtype, False),), (rows,), slot)
     buckets, places, firsts = [], [], []
     for rows, sizes in _by_width([block for block, _ in lists], n_rows, most_widths):
         at, own = len(shared.sites), []
@@ -300,12 +297,7 @@ def _by_width(blocks: list[Block], n_rows: int, most: int) -> Iterator[tuple[np.
 
 
 def _evidence(
-    shared: _Shared,
-    lists: list[_Listed],
-    rows: np.ndarray,
-    unobserved: Unobserved,
-    dtype: Any,
-    free_lists: bool = False,
+    shared: _Shared, lists: list[_Listed], rows: np.ndarray, unobserved: Unobserved, dtype: Any, free_lists: bool
 ) -> Evidence:
     """The evidence of some rows, whose lists are padded to the same widths."""
     n_slots, blocks = len(shared.sites) + sum(each.width for each in lists), shared.blocks
@@ -413,7 +405,7 @@ def _orders(blocks: list[Block], n_slots: int) -> list[Constraint]:
         first += len(block.sites)
     for is_choice, every in sorted(kinds.items()):
         narrower = 0
-        for size in widths((len(block.sites) for block, _ in every), price=LABELS_OF_A_PROGRAM):
+        for size in widths([len(block.sites) for block, _ in every], price=LABELS_OF_A_PROGRAM):
             members = [each for each in every if narrower < len(each[0].sites) <= size]
             constraints += _one_order(members, size, is_choice, n_slots)
             narrower = size

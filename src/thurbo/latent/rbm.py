@@ -144,7 +144,7 @@ def relative(seen: Params, tasks: tuple[Tasks, ...], present: RowsMask | None = 
         own = slice(first, first + n_tasks * size)
         there = part[:, own].reshape(shape[0], n_tasks, size, 1)
         n = there.sum(axis=2, keepdims=True)
-        factor = jnp.repeat(jnp.maximum(n, 2.0) / (jnp.maximum(n, 2.0) - 1.0), size, axis=2).reshape(shape[0], -1)
+        factor = jnp.repeat(jnp.maximum(n, 2.0) / (jnp.maximum(n, 2.0) - 1.0), size, axis=2).reshape(part[:, own].shape)
         spread = jax.lax.dynamic_update_slice_in_dim(spread, factor, first, axis=1)
         for number, values in enumerate(found):
             here = values[:, own].reshape(*there.shape[:3], values.shape[2])

@@ -254,27 +254,21 @@ class Levels(BoxConstraint):
         return self.code >= 0
 
     def region(self, gauge: Gauge) -> BoxRegion:
-        dtype = gauge.cuts.dtype
-        shape = self.code.shape
-        lower, upper = jnp.full(shape, -jnp.inf, dtype), jnp.full(shape, jnp.inf, dtype)
+        cuts, shape, n_cuts = gauge.cuts, self.code.shape, gauge.cuts.shape[-1]
         high = self.code if self.high is None else self.high
-        if gauge.cuts.shape[-1] > MOST_UNROLLED:
-            return self._gathered(gauge, high)
-        for cut in range(gauge.cuts.shape[-1]):  # selects fuse; a gather by code does not
-            threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
-            lower = jnp.where(self.code == cut + 1, threshold, lower)
-            upper = jnp.where(high == cut, threshold, upper)
-        half = () if gauge.cuts.shape[-1] <= 1 else None
-        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype), half)
-
-    def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
-        """The same by indexing, for many levels: one `where` for each would take minutes to compile."""
-        cuts, shape = gauge.cuts, self.code.shape
-        ends = jnp.broadcast_to(_with_ends(cuts), (*shape, cuts.shape[-1] + 2))
-        last = jnp.full_like(high, cuts.shape[-1] + 1)
-        places = jnp.where(high >= 0, self.code, jnp.zeros_like(high)), jnp.where(high >= 0, high + 1, last)
-        lower, upper = (jnp.take_along_axis(ends, place[..., None], axis=-1)[..., 0] for place in places)
-        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, cuts.dtype))
+        if n_cuts > MOST_UNROLLED:  # by indexing: one `where` for each cut would take minutes to compile
+            ends = jnp.broadcast_to(_with_ends(cuts), (*shape, n_cuts + 2))
+            first = jnp.where(high >= 0, self.code, jnp.zeros_like(high))
+            last = jnp.where(high >= 0, high + 1, jnp.full_like(high, n_cuts + 1))
+            lower, upper = (jnp.take_along_axis(ends, at[..., None], axis=-1)[..., 0] for at in (first, last))
+        else:  # selects fuse; a gather by code does not
+            lower, upper = jnp.full(shape, -jnp.inf, cuts.dtype), jnp.full(shape, jnp.inf, cuts.dtype)
+            for cut in range(n_cuts):
+                threshold = jnp.broadcast_to(cuts[..., cut], shape)
+                lower = jnp.where(self.code == cut + 1, threshold, lower)
+                upper = jnp.where(high == cut, threshold, upper)
+        half = () if n_cuts <= 1 else None
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, cuts.dtype), half)
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""

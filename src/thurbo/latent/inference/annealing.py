@@ -201,8 +201,9 @@ class Bracket(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Chains of all groups, [group · member], and what they have weighed so far.
+    """Chains of all groups, and what they have weighed so far.
 
+    chains  [group · member]
     log_w   of each chain since its group was resampled; `lost` is what rounding took from it
     log_z   of each group, up to its last resampling
     forward log F(e) / F(q) by each group, once the chains are at the posterior
@@ -211,20 +212,16 @@ class _Run(NamedTuple):
     """
 
     chains: ChainState
-    log_w: Float[Array, " chain"]
-    lost: Float[Array, " chain"]
+    log_w: Float[Array, "group member"]
+    lost: Float[Array, "group member"]
     log_z: Float[Array, " group"]
     forward: Float[Array, " group"]
-    recent: Float[Array, " chain"]
+    recent: Float[Array, "group member"]
     length: Float[Array, " piece"]
-
-    def by_group(self) -> Float[Array, "group member"]:
-        return self.log_w.reshape(self.log_z.shape[0], -1)
 
     def log_weight(self) -> Float[Array, " group"]:
         """Of each group: log of the mean weight, over all its resamplings."""
-        log_w = self.by_group()
-        return self.log_z + jax.nn.logsumexp(log_w, axis=1) - float(np.log(log_w.shape[1]))
+        return self.log_z + jax.nn.logsumexp(self.log_w, axis=1) - float(np.log(self.log_w.shape[1]))
 
     def measured(self, piece: Array | int) -> _Run:
         """At the end of a piece of the schedule."""
@@ -233,21 +230,17 @@ class _Run(NamedTuple):
 
     def resampled(self, key: PRNGKey, threshold: float) -> _Run:
         """Where few chains carry the weight of their group, chains in proportion to their weights."""
-        log_w = self.by_group()
-        groups, members = log_w.shape
-        share = jax.nn.softmax(log_w, axis=1)
+        (groups, members), dtype = self.log_w.shape, self.log_w.dtype
+        share = jax.nn.softmax(self.log_w, axis=1)
         acts = (share**2).sum(axis=1) * members * threshold > 1.0
-        dice = jax.random.uniform(key, (groups, 1), log_w.dtype) + jnp.arange(members, dtype=log_w.dtype)[None, :]
+        dice = jax.random.uniform(key, (groups, 1), dtype) + jnp.arange(members, dtype=dtype)[None, :]
         own = (jnp.cumsum(share, axis=1)[:, None, :] < (dice / members)[:, :, None]).sum(axis=2)
         own = jnp.where(acts[:, None], jnp.minimum(own, members - 1), jnp.arange(members)[None, :])
         chosen = (own + members * jnp.arange(groups)[:, None]).reshape(-1)
-        kept = jnp.repeat(~acts, members)
-        return self._replace(
-            chains=jax.tree.map(lambda leaf: leaf[chosen], self.chains),
-            log_w=jnp.where(kept, self.log_w, jnp.zeros_like(self.log_w)),
-            lost=jnp.where(kept, self.lost, jnp.zeros_like(self.lost)),
-            log_z=jnp.where(acts, self.log_weight(), self.log_z),
-        )
+        chains = jax.tree.map(lambda leaf: leaf[chosen], self.chains)
+        log_w, lost = (jnp.where(acts[:, None], 0.0, own) for own in (self.log_w, self.lost))
+        log_z = jnp.where(acts, self.log_weight(), self.log_z)
+        return self._replace(chains=chains, log_w=log_w, lost=lost, log_z=log_z)
 
 
 def first_knots(n_rows: int, dtype: np.dtype) -> Knots:
@@ -265,7 +258,7 @@ def up_and_down(
     """
     dtype = path.centre.dtype
     n_rounds = n_temperatures // 8
-    n_groups, n_chains = shape[0], shape[0] * shape[1]
+    n_chains = shape[0] * shape[1]
     coupled = path.region is not None and not path.region.draws_exactly
     settling = SETTLING if coupled or not path.sums_hidden else 1
     top, down = settling + n_temperatures, settling + n_temperatures + n_rounds
@@ -301,14 +294,14 @@ def up_and_down(
         before, after = (jnp.interp(moment(each), nodes, knots) for each in (number, number + 1))
         own = jax.vmap(lambda each: jax.random.fold_in(each, number))(keys)
         chains, gain = jax.vmap(path.advance, in_axes=(0, 0, None, None))(own, run.chains, before, after)
-        gain = gain[:, 0]
+        gain = gain.reshape(shape)
         # Summed so that thousands of roundings do not add up.
         exact = gain - run.lost
         log_w = run.log_w + exact
         lost = (log_w - run.log_w) - exact
         return run._replace(chains=chains, log_w=log_w, lost=lost, recent=run.recent + gain)
 
-    zero, none = jnp.zeros(n_chains, dtype), jnp.zeros(n_groups, dtype)
+    zero, none = jnp.zeros(shape, dtype), jnp.zeros(shape[0], dtype)
     run = _Run(chains, zero, zero, none, none, zero, jnp.zeros(KNOTS, dtype))
     with jax.default_matmul_precision("float32"):  # on a GPU too: errors of all products would add up in log w
         run = jax.lax.fori_loop(0, down + n_temperatures, step, run)

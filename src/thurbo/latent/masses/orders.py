@@ -411,7 +411,8 @@ def log_mass_of_tiers(
         return jnp.where(items[2].any(), fresh, log_f), None
 
     place = ((tier[:, None] == tier[None]) & jnp.asarray(np.tri(len(tier), k=-1, dtype=bool))).sum(axis=1)
-    number, places = np.arange(1, depth - 1)[:, None, None], np.arange(width)[None, :, None]
+    number = np.arange(1, depth - 1).astype(tier.dtype)[:, None, None]
+    places = np.arange(width).astype(place.dtype)[None, :, None]
     who = (tier[None, None] == number) & (place[None, None] == places) & (tier < last)[None, None]
     pick = lambda value: jnp.where(who, value[None, None], 0.0).sum(axis=-1)  # noqa: E731
     here = who.any(axis=-1)
