@@ -407,7 +407,8 @@ def batch_rows(bucket: Evidence, cells: int, n_rows: int) -> int:
 
 def widths(lengths: Sequence[int], price: int = 0, most: int | None = None) -> list[int]:
     """Widths to pad lengths to: least padding, by dynamic programming; each costs `price`, and there are `most`."""
-    sizes, counts = zip(*sorted(Counter(lengths).items()), strict=True) if lengths else ((), ())
+    counts = Counter(lengths)
+    sizes = sorted(counts)
 
     @cache
     def best(end: int, left: int) -> tuple[int | float, list[int]]:
@@ -415,8 +416,8 @@ def widths(lengths: Sequence[int], price: int = 0, most: int | None = None) -> l
         if not end or not left:
             return float("inf") if end else 0, []
         options = ((begin, *best(begin, left - 1)) for begin in range(end))
-        largest = sizes[end - 1]
-        return min((cost + price + largest * sum(counts[begin:end]), [*own, largest]) for begin, cost, own in options)
+        last, n = sizes[end - 1], [counts[size] for size in sizes[:end]]
+        return min((cost + price + last * sum(n[begin:]), [*own, last]) for begin, cost, own in options)
 
     return best(len(sizes), most or len(sizes))[1]
 

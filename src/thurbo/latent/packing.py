@@ -425,7 +425,7 @@ def _one_order(members: list[tuple[Block, int]], size: int, is_choice: bool, n_s
     plain: Any = np.where(one_of[:, :, None], -1, tier)
     (depth, breadth), form = shape_of(plain), form_of(plain, where)
     # The shape of the training table if it has room for these orders, so that they share a program.
-    shapes = [block.order_shape for block, _ in members if block.order_shape is not None]
+    shapes: list[Any] = [block.order_shape for block, _ in members if block.order_shape is not None]
     if shapes:
         own = [(depth, breadth, form)] if plain.max(initial=-1) > 0 else []  # else they say nothing
         depth, breadth, form = _widest([*shapes, *own])
@@ -440,9 +440,9 @@ OrderShape = tuple[int, int, str]  # depth, width and form, which decide what pr
 
 def _widest(shapes: Iterable[OrderShape]) -> tuple[int, int, Any]:
     """A shape that has room for the orders of all."""
-    depths, widths, forms = zip(*shapes, strict=True)
+    depths, breadths, forms = zip(*shapes, strict=True)
     form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
-    return max(depths), max(widths), form
+    return max(depths), max(breadths), form
 
 
 def order_shapes(blocks: Mapping[str, Block]) -> dict[str, OrderShape]:

@@ -174,7 +174,8 @@ class PairwiseRegion(GroupRegion):
         known = np.flatnonzero(np.asarray(self.order.informative[row]))
         first, second = np.asarray(self.order.slots)[known].T
         unit = np.eye(self.order.n_slots)
-        return unit[first] - unit[second], *(np.asarray(end[row])[known] for end in (self.gap.lower, self.gap.upper))
+        lower, upper = (np.asarray(end[row])[known] for end in (self.gap.lower, self.gap.upper))
+        return unit[first] - unit[second], lower, upper
 
 
 @pytree("tier")

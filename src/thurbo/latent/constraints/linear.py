@@ -270,7 +270,7 @@ class Linear(Constraint):
             if point is None:
                 raise ValueError(f"no point satisfies all inequalities of row {row}")
             anchor[row, :m] = point[held]
-        lines = (jnp.asarray(each, dtype) for each in (matrix, lower, upper))
+        lines = jnp.asarray(matrix, dtype), jnp.asarray(lower, dtype), jnp.asarray(upper, dtype)
         where = jnp.asarray(slots), jnp.asarray(anchor, dtype), jnp.asarray(colours)
         return cls(*lines, *where, n_slots, int(colours.max(initial=0)) + 1)
 

@@ -153,15 +153,17 @@ class Path(NamedTuple):
             then = jnp.where(flips, 1.0 - h, h)
             return then, ((then - h) * logits).sum(-1)
 
-        steps, log_mass = min(n_hidden, MOST_FLIPS), lambda h: self.log_choices(h, state.z)
-        return _metropolis(key, steps, state.h, mass, beta, flipped, log_mass)
+        n_steps = min(n_hidden, MOST_FLIPS)
+        return _metropolis(key, n_steps, state.h, mass, beta, flipped, lambda h: self.log_choices(h, state.z))
 
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
+        assert self.whitener is not None
+        whitener = self.whitener
 
         def moved(key: PRNGKey, number: Array, z: Factors) -> tuple[Factors, PerRow]:
             kept = KEPT * (number % 2).astype(z.dtype)
-            noise = rbm.coloured(self.whitener, jax.random.normal(key, z.shape, z.dtype))
+            noise = rbm.coloured(whitener, jax.random.normal(key, z.shape, z.dtype))
             return mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise, jnp.zeros_like(mass)
 
         return _metropolis(key, 2, z, mass, beta, moved, lambda z: self.log_choices(h, z))[0]

@@ -165,8 +165,8 @@ def with_slopes(value: Callable[..., Scalar] | None, slopes: Callable[..., Any],
     @function.defjvp
     def of_tangents(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Scalar, Scalar]:
         found, *by_item = slopes(*primals)
-        pairs = zip(by_item, tangents[of], strict=True)
-        return found, sum((slope * tangent).sum(axis=0) for slope, tangent in pairs)
+        change: Any = sum((slope * tangent).sum(axis=0) for slope, tangent in zip(by_item, tangents[of], strict=True))
+        return found, change
 
     return function
 
