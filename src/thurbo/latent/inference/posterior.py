@@ -154,7 +154,8 @@ def _joint(params: Params, evidence: Evidence) -> tuple[Weights, Weights]:
 
 def state_weights(params: Params, evidence: Evidence) -> Weights:
     """P(h, z | e) of every enumerated state."""
-    return jax.nn.softmax(_joint(params, evidence)[0], axis=0)
+    joint, _ = _joint(params, evidence)
+    return jnp.exp(joint - logsumexp(joint, axis=0, keepdims=True))
 
 
 def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:
