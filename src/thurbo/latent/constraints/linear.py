@@ -175,7 +175,8 @@ def separate(matrix: Matrix, lower: Lines, upper: Lines, n_shifts: int = N_SHIFT
     start = jnp.zeros((n_rows, n_points, n_lines), dtype), jnp.zeros((n_rows, n_points), dtype)
     items = jnp.moveaxis(factor, 2, 0), jnp.arange(rank, dtype=jnp.int32), points.T
     (_, log_weight), drawn = jax.lax.scan(jax.checkpoint(one), start, items)
-    return WeightedPoints(log_weight, *(jnp.moveaxis(each, 0, 2) for each in drawn), basis)
+    y, middle, so_far = (jnp.moveaxis(each, 0, 2) for each in drawn)
+    return WeightedPoints(log_weight, y, middle, so_far, basis)
 
 
 def tightest(lower: Array, upper: Array, slope: Array, binds: Array, axis: int) -> tuple[Array, Array]:
