@@ -19,7 +19,7 @@ import numpy as np
 
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.inference import annealing
-from thurbo.latent.inference.likelihood import log_partition_exact
+from thurbo.latent.inference.posterior import log_partition_exact
 from thurbo.latent.rbm import LOG_2PI, Params
 
 N_SITES, N_HIDDEN = 60, 16

@@ -13,8 +13,8 @@ import pytest
 from tests.oracle import Model
 from thurbo.latent.constraints import Box, Gauge, Levels, OneOf, Order, RepeatedChoice
 from thurbo.latent.constraints.grouped import form_of, shape_of
-from thurbo.latent.evidence import Evidence
-from thurbo.latent.inference import likelihood, meanfield
+from thurbo.latent.evidence import Buckets, Evidence
+from thurbo.latent.inference import meanfield, posterior
 from thurbo.latent.inference.posterior import expectation, hidden_probability
 from thurbo.latent.rbm import Params
 
@@ -31,7 +31,12 @@ RUNS_LONG = {} if os.environ.get("THURBO_TEST_OPTIMISED") == "1" else {"xla_back
 
 # One program each: dispatched piece by piece they would be dozens.
 mean_field = jax.jit(meanfield.mean_field, static_argnames=("n_steps", "damping", "mass"))
-log_evidence_exact = jax.jit(likelihood.log_evidence_exact)
+log_evidence_exact = jax.jit(posterior.log_evidence_exact)
+
+
+def one_table(evidence: Evidence) -> Buckets:
+    """A table without lists: slot i is site i."""
+    return Buckets((evidence,), (np.arange(evidence.n_rows),), np.arange(evidence.constraints[0].n_slots))
 
 
 @jax.jit

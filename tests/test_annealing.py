@@ -14,17 +14,9 @@ from scipy.stats import norm
 import thurbo as tb
 from tests.evidence_types import KINDS, drawn_model
 from tests.known import known_model
-from tests.small import (
-    RUNS_LONG,
-    UNOBSERVED,
-    as_ragged,
-    log_evidence_exact,
-    make_evidence,
-    make_params,
-)
-from thurbo.latent.evidence import one_table
+from tests.small import RUNS_LONG, UNOBSERVED, as_ragged, log_evidence_exact, make_evidence, make_params, one_table
 from thurbo.latent.inference import annealing
-from thurbo.latent.inference.likelihood import (
+from thurbo.latent.inference.posterior import (
     HiddenStates,
     hidden_states,
     log_joint,

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from tests.small import make_evidence, make_params, n_cuts_of
+from tests.small import make_evidence, make_params, n_cuts_of, one_table
 from thurbo.errors import NotTrusted, ThurboError
 from thurbo.fit import course, trainer
 from thurbo.fit import start as initialise
@@ -22,7 +22,6 @@ from thurbo.fit.fitting import Checkpoint, fingerprint
 from thurbo.fit.objective import RowChains
 from thurbo.fit.planning import Plan
 from thurbo.fit.start import Layout
-from thurbo.latent.evidence import one_table
 
 PLAN = Plan(n_mean_field_steps=2)
 LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))

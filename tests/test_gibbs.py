@@ -13,8 +13,7 @@ from thurbo.latent import rbm
 from thurbo.latent.constraints import Box, Levels
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
-from thurbo.latent.inference.likelihood import hidden_states
-from thurbo.latent.inference.posterior import expectation, hidden_probability
+from thurbo.latent.inference.posterior import expectation, hidden_probability, hidden_states
 
 
 def test_sweep_draws_what_rejection_draws():

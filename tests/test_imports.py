@@ -24,8 +24,7 @@ SOURCE = Path(thurbo.__file__).parent
 _SHARED = {"_typing", "_runtime", "_programs", "_concurrency"}
 _TABLES = {"table.columns", "table.io", "table.guess", "table.schema"}
 _LATENT = {
-    f"latent.{name}"
-    for name in ("truncnorm", "masses", "constraints", "rbm", "presence", "evidence", "packing", "inference")
+    f"latent.{name}" for name in ("truncnorm", "masses", "constraints", "rbm", "evidence", "packing", "inference")
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -47,7 +46,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "latent.masses": {"_typing", "latent.truncnorm"},
     "latent.constraints": {"_typing", "latent.truncnorm", "latent.masses"},
     "latent.rbm": {"_typing", "latent.constraints"},  # for Gauge, the cuts and scales among its parameters
-    "latent.presence": {"_typing", "_runtime"},
     "latent.evidence": {"_typing", "_concurrency", "latent.constraints", "latent.rbm"},
     "latent.packing": {"_typing", "latent.masses", "latent.constraints", "latent.rbm", "latent.evidence"},
     "latent.inference": _SHARED | _LATENT - {"latent.inference"},

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.small import EITHER, UNOBSERVED, as_ragged, make_evidence, make_params
+from tests.small import EITHER, UNOBSERVED, as_ragged, make_evidence, make_params, one_table
 from thurbo.fit import objective
 from thurbo.fit.planning import Plan
-from thurbo.latent.evidence import ROW_BUCKETS, one_table
-from thurbo.latent.inference.likelihood import log_evidence_exact, log_normaliser_exact
+from thurbo.latent.evidence import ROW_BUCKETS
 from thurbo.latent.inference.meanfield import mean_field, predictive
+from thurbo.latent.inference.posterior import log_evidence_exact, log_normaliser_exact
 
 N_ROWS, N_SITES = 7, 6
 few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

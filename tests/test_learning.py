@@ -18,6 +18,7 @@ from tests.small import (
     make_params,
     mean_field,
     n_cuts_of,
+    one_table,
 )
 from thurbo.fit import course, objective, trainer
 from thurbo.fit import start as initialise
@@ -26,10 +27,9 @@ from thurbo.fit.objective import DataPhase, RowChains
 from thurbo.fit.planning import Plan
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Gauge, Levels
-from thurbo.latent.evidence import Evidence, one_table
-from thurbo.latent.inference.likelihood import hidden_states
+from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference.meanfield import predictive
-from thurbo.latent.inference.posterior import state_weights
+from thurbo.latent.inference.posterior import hidden_states, state_weights
 from thurbo.table.columns.forms.levels import starting_cuts
 
 LAYOUT = initialise.Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))

@@ -17,12 +17,12 @@ from tests.small import (
     log_scale_of_points,
     make_evidence,
     make_params,
+    one_table,
     rows_for_oracle,
     to_oracle,
 )
 from thurbo.errors import ThurboError
-from thurbo.latent.evidence import one_table
-from thurbo.latent.inference.likelihood import log_normaliser_exact
+from thurbo.latent.inference.posterior import log_normaliser_exact
 from thurbo.predict import joint as score
 
 

@@ -14,10 +14,9 @@ from scipy.stats import chi2, ks_2samp, multivariate_normal, norm
 from tests import test_mixed
 from tests.small import ask, exact_posterior, log_evidence_exact, order_of
 from thurbo.latent.constraints import Box, BoxRegion, Gauge, Levels, Linear, Order
-from thurbo.latent.constraints.linear import greedy_colours
+from thurbo.latent.constraints.linear import System, conflict, greedy_colours, interior
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
-from thurbo.latent.masses.separation import System, conflict, interior
 
 N = 5
 GAUGE = Gauge(jnp.zeros((N, 0)), jnp.ones(N))

@@ -20,8 +20,8 @@ from tests.small import make_params, order_of
 from thurbo.latent.constraints import Gauge, Levels, Linear
 from thurbo.latent.constraints.order import CLOSER_SCALE
 from thurbo.latent.evidence import LADDER, Buckets, Evidence, list_widths, n_slots
-from thurbo.latent.inference.likelihood import log_evidence_exact
 from thurbo.latent.inference.meanfield import mean_field
+from thurbo.latent.inference.posterior import log_evidence_exact
 from thurbo.latent.packing import pack
 from thurbo.latent.rbm import Params
 from thurbo.table.columns.cells import Block, Entries

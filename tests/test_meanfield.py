@@ -57,7 +57,7 @@ def test_is_stationary(unobserved, n_factors):
 def test_bound_is_a_lower_bound_and_stationary_in_q(unobserved):
     """The mean-field bound lies below log Σ_h Ω(h) P(e | h), touches no slope in q, and is positive_part + entropy."""
     from thurbo.fit.objective import DataPhase, positive_part
-    from thurbo.latent.inference.likelihood import hidden_states, log_joint
+    from thurbo.latent.inference.posterior import hidden_states, log_joint
 
     params = make_params()
     evidence = make_evidence(params, unobserved=unobserved)

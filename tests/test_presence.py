@@ -20,8 +20,7 @@ from sklearn.base import clone
 import thurbo as tb
 from thurbo.fit import choices
 from thurbo.fit.choices import HIDDEN, SHOWN, Batch, Lists
-from thurbo.latent import presence
-from thurbo.latent.presence import Presence
+from thurbo.latent.rbm import Presence, listed_chances
 
 N_ITEMS, N_GROUPS, PER_LIST = 24, 2, 6
 
@@ -50,10 +49,10 @@ def enumerated(small: Presence, items: list[int]) -> Iterator[tuple[np.ndarray, 
 @pytest.mark.parametrize("items", [[], [2], [0, 3], [0, 1, 2, 4]])
 def test_units_given_what_is_shown_are_those_of_enumeration(small: Presence, items: list[int]):
     q = sum(chance * state for state, chance in enumerated(small, items))
-    np.testing.assert_allclose(presence.hidden(small, *shown_of(small, items))[0], q, atol=1e-6)
+    np.testing.assert_allclose(small.hidden(*shown_of(small, items))[0], q, atol=1e-6)
     w = np.asarray(small.weights, np.float64)
     alpha = np.asarray(small.site_bias, np.float64) + float(small.length) * np.log1p(len(items))
-    found = np.asarray(presence.listed_chances(small, *shown_of(small, items)))[0]
+    found = np.asarray(listed_chances(small, *shown_of(small, items)))[0]
     np.testing.assert_allclose(found, norm.cdf(alpha + w @ q), atol=1e-6)  # as documented: at the mean of h
     exact = sum(chance * norm.cdf(alpha + w @ state) for state, chance in enumerated(small, items))
     rest = np.setdiff1d(np.arange(5), items)
@@ -64,7 +63,7 @@ def test_the_objective_is_the_log_probability_of_all_items_that_are_not_shown(sm
     code = np.asarray([[SHOWN, 0, HIDDEN, 0, SHOWN], [0, HIDDEN, 0, 0, 0]], np.uint8)
     found = choices.log_likelihood(small, Batch(jnp.asarray(code), jnp.ones(2, jnp.float32), None, None))
     for row, value in zip(code, found, strict=True):
-        chance = norm.ppf(np.asarray(presence.listed_chances(small, *shown_of(small, np.flatnonzero(row == SHOWN))))[0])
+        chance = norm.ppf(np.asarray(listed_chances(small, *shown_of(small, np.flatnonzero(row == SHOWN))))[0])
         terms = np.where(row == HIDDEN, log_ndtr(chance), log_ndtr(-chance))
         assert float(value) == pytest.approx(terms[row != SHOWN].sum(), abs=1e-4)
 
@@ -116,7 +115,7 @@ def test_training_finds_which_items_go_together(most: int, monkeypatch: pytest.M
     code = np.zeros((200, N_ITEMS), int)
     code[:, items] = np.asarray(batch.code)
     shown = (code == SHOWN).astype(np.float32)
-    chance = np.asarray(presence.listed_chances(found, shown @ np.asarray(found.weights), shown.sum(axis=1)))
+    chance = np.asarray(listed_chances(found, shown @ np.asarray(found.weights), shown.sum(axis=1)))
     own = (np.arange(N_ITEMS)[None, :] // half) == (np.arange(200) % N_GROUPS)[:, None]
     some = shown.sum(axis=1) > 0
     assert chance[some][own[some]].mean() > 4 * chance[some][~own[some]].mean()
@@ -184,7 +183,7 @@ def test_rank_by_choice_gives_probabilities_of_new_items(models: tuple[tb.TBM, t
         members = model.model_.presence["film"]
         sites = {label: place for place, label in enumerate(model.schema_["film"].labels)}
         places = [sites[item] for item in own]
-        every = np.mean([presence.listed_chances(each, *shown_of(each, places))[0] for each in members], axis=0)
+        every = np.mean([listed_chances(each, *shown_of(each, places))[0] for each in members], axis=0)
         np.testing.assert_allclose(chance, every[[sites[f"f{number}"] for number in numbers]], rtol=1e-5)
     whole = model.rank(table, top=N_ITEMS, by="choice", exclude_seen=False)
     seen = [item in table["film"][row] for row, item in zip(whole["row"], whole["item"], strict=True)]

@@ -138,7 +138,7 @@ def test_ragged_sees_what_dense_sees():
 
 
 def test_log_partition_is_a_sum_over_all_states():
-    from thurbo.latent.inference.likelihood import log_partition_exact
+    from thurbo.latent.inference.posterior import log_partition_exact
 
     params = make_params(n_hidden=4)
     model = to_oracle(params)

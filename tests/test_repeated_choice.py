@@ -15,7 +15,8 @@ import thurbo as tb
 from tests.small import ask, log_evidence_exact, repeated_choice
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Context, Gauge
-from thurbo.latent.constraints.repeated_choice import NOISE_SCALE, draw_orders
+from thurbo.latent.constraints.comparisons import draw_orders
+from thurbo.latent.constraints.order import CLOSER_SCALE
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.rbm import Params
 
@@ -45,7 +46,7 @@ def _by_hand(order: np.ndarray, mean: np.ndarray, gauge: Gauge) -> float:
     left, total = list(range(len(mean))), 0.0
     for place, item in enumerate(order[:-1]):
         before = [k for k in range(len(mean)) if k not in left]
-        utility = {i: precision[place] * (mean[i] + sum(after[i, k] for k in before)) / NOISE_SCALE for i in left}
+        utility = {i: precision[place] * (mean[i] + sum(after[i, k] for k in before)) / CLOSER_SCALE for i in left}
         total += utility[item] - np.log(sum(np.exp(value) for value in utility.values()))
         left.remove(item)
     return total
@@ -82,7 +83,7 @@ def test_a_part_of_the_items_and_the_first_places_are_choices_among_those_named(
     gauge, mean = _gauge(), np.array([0.1, 0.5, -0.3, 0.2])
     tier = np.array([[[-1, 1, -1, 0]], [[2, 0, 1, 0]], [[-1, -1, -1, -1]]])
     value = ask(repeated_choice(tier), "log_mass_of_states", jnp.asarray(mean[None], jnp.float32), gauge)[0]
-    two = np.exp(mean[[1, 3]] / NOISE_SCALE)
+    two = np.exp(mean[[1, 3]] / CLOSER_SCALE)
     assert float(value[0]) == pytest.approx(np.log(two[0] / two.sum()), abs=1e-5)
     both = [_by_hand(np.array([0, 2, *rest]), mean, gauge) for rest in ([1, 3], [3, 1])]
     assert float(value[1]) == pytest.approx(np.logaddexp(*both), abs=1e-5)

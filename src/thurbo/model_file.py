@@ -16,8 +16,7 @@ from thurbo.errors import NotTrusted
 from thurbo.fit.masking import Neighbours, RandomCells, Rectangles
 from thurbo.fit.settings import OBJECTIVE_OF
 from thurbo.latent.constraints import Context, Gauge
-from thurbo.latent.presence import Presence
-from thurbo.latent.rbm import Params
+from thurbo.latent.rbm import Params, Presence
 from thurbo.predict.correction import Anchor, Conditional, Correction, Expert, Route, Routes, Source, Trees
 from thurbo.predict.model import LEAST_ANSWERS, Member, MemberSettings, Model, Pair
 from thurbo.table.columns.values import plain

@@ -29,8 +29,8 @@ from thurbo.errors import ConvergenceWarning
 from thurbo.fit.course import Told
 from thurbo.fit.fitting import Data
 from thurbo.fit.planning import FitSettings
-from thurbo.latent import presence, truncnorm
-from thurbo.latent.presence import Presence
+from thurbo.latent import truncnorm
+from thurbo.latent.rbm import Presence
 from thurbo.predict.answers import given_items
 
 N_HIDDEN = 400
@@ -130,7 +130,7 @@ def log_likelihood(found: Presence, batch: Batch) -> PerRow:
     """Σ over items that are not shown: log P(item is in the list, or is not | shown items)."""
     shown = batch.code == SHOWN
     given = shown.astype(found.weights.dtype)
-    mean = presence.means(found, given @ found.weights, given.sum(axis=1))
+    mean = found.means(given @ found.weights, given.sum(axis=1))
     half_line = truncnorm.log_mass(jnp.where(batch.code == HIDDEN, mean, -mean), 0.0, jnp.inf, half=True)
     value = jnp.where(shown, 0.0, half_line)
     return (value if batch.counts is None else value * batch.counts[None, :]).sum(axis=1)

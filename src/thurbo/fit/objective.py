@@ -20,8 +20,8 @@ from thurbo.latent import rbm
 from thurbo.latent.constraints import Region
 from thurbo.latent.evidence import Clamp, Evidence
 from thurbo.latent.inference import gibbs
-from thurbo.latent.inference.likelihood import log_evidence_exact
 from thurbo.latent.inference.meanfield import MeanField, factor_variance, mean_field, predictive
+from thurbo.latent.inference.posterior import log_evidence_exact
 from thurbo.latent.rbm import Params
 
 

@@ -18,8 +18,8 @@ from thurbo.errors import ThurboError, check_choice
 from thurbo.fit.masking import NAMED, Masking, RandomCells
 from thurbo.fit.settings import OBJECTIVE_OF, FitSettings
 from thurbo.latent.evidence import Unobserved
-from thurbo.latent.inference.likelihood import MAX_QUADRATURE_FACTORS
 from thurbo.latent.inference.meanfield import PREDICTION_STEPS
+from thurbo.latent.inference.posterior import MAX_QUADRATURE_FACTORS
 
 Objective = Literal["likelihood", "multi-prediction", "exact"]
 

@@ -8,9 +8,9 @@ without lists is one bucket whose slots are its sites.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 from typing import Any, Literal, NamedTuple, cast
 
@@ -20,16 +20,8 @@ import numpy as np
 
 from thurbo._concurrency import cached_property
 from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.latent.constraints.base import (
-    Constraint,
-    Gauge,
-    JointRegion,
-    Region,
-    RowEnds,
-    log_mass_by_state,
-    pytree,
-)
-from thurbo.latent.constraints.box import BoxConstraint, BoxRegion, SomeBoxes
+from thurbo.latent.constraints.base import Bounds, Constraint, Gauge, JointRegion, Region, log_mass_by_state, pytree
+from thurbo.latent.constraints.box import BoxConstraint, BoxRegion
 from thurbo.latent.rbm import Params, Sites, factor_whitener, gather
 
 Unobserved = Literal["marginalize", "exclude"]
@@ -76,8 +68,7 @@ class Evidence(NamedTuple):
     @property
     def free(self) -> RowsMask:
         """Slots that belong to the model and are not constrained: integrated over."""
-        free = ~reduce(or_, (c.observed for c in self.constraints))
-        return free if self.present is None else free & self.present
+        return ~self.observed if self.present is None else self.present & ~self.observed
 
     def seen(self, params: Params) -> Params:
         """The parameters by slot of each row."""
@@ -110,17 +101,16 @@ class Evidence(NamedTuple):
     def region(self, gauge: Gauge) -> Region:
         """Ω(e) for the current cuts and scales, by slot: the intersection of all boxes, and the coupled regions.
 
-        Every slot belongs to one part: a region over several cells includes the boxes of its slots. Boxes are not
-        computed for slots that belong only to groups: in a survey, most or all slots may belong to its categories (not
-        in rows with sites of their own, of which some slots only fill up).
+        Every slot belongs to one part: a region over several cells includes the boxes of its slots. Where the sites are
+        those of a survey, boxes are not computed for slots that belong only to groups, which may be most of them.
         """
         own = [slot for c in self._coupled for slot in c.structure.own_slots]
         if own and not self.spans_cells and (self.sites is None or self._boxes):
             n_slots = gauge.scale.shape[-1]
             slots = np.setdiff1d(np.arange(n_slots), own)
             box = self._box([c.at(slots) for c in self._boxes], gauge.at(slots))
-            some = SomeBoxes(box, tuple(slots.tolist()), n_slots)
-            return JointRegion((some, *(c.region(gauge) for c in self._coupled)))
+            box = replace(box, slots=tuple(slots.tolist()), n_slots=n_slots)
+            return JointRegion((box, *(c.region(gauge) for c in self._coupled)))
         box, coupled = self._composed(gauge)
         return JointRegion((box, *coupled)) if coupled else box
 
@@ -159,13 +149,12 @@ class Evidence(NamedTuple):
         """Leave these slots unconstrained: masked cells with "marginalize"."""
         return self._replace(constraints=tuple(c.release(slots) for c in self.constraints))
 
-    def drop(self, slots: RowsMask) -> Evidence:
-        """Remove these slots from each row's model: masked cells with "exclude"."""
-        return self.release(slots)._replace(present=~slots if self.present is None else self.present & ~slots)
-
     def hide(self, slots: RowsMask, unobserved: Unobserved) -> Evidence:
-        """The evidence without these cells, for either value of `unobserved`."""
-        return self.drop(slots) if unobserved == "exclude" else self.release(slots)
+        """The evidence without these cells; with "exclude" they leave each row's model, too."""
+        present = self.present
+        if unobserved == "exclude":
+            present = ~slots if present is None else present & ~slots
+        return self.release(slots)._replace(present=present)
 
     def map_rows(self, change: Callable[[Any], Any], sites_shared: bool) -> Evidence:
         """The same with a function applied to every array that has a row axis."""
@@ -178,9 +167,10 @@ class Evidence(NamedTuple):
         found = self.map_rows(lambda _: 0, self.sites_shared)
         return found._replace(sites=None if self.sites_shared else found.sites, cells=None)
 
-    def lift(self, sites_shared: bool) -> Evidence:
-        """A batch of one row from the evidence of that row alone, as seen inside `jax.vmap` over rows."""
-        return self.map_rows(lambda leaf: leaf[None], sites_shared)
+    def by_row(self, function: Callable[..., Any], *rowwise: Any) -> Any:
+        """`function(evidence of one row, *values)` of every row, which may not depend on the others."""
+        one = lambda row, *own: function(row.map_rows(lambda leaf: leaf[None], self.sites_shared), *own)  # noqa: E731
+        return jax.vmap(one, in_axes=(self.row_axes(), *(0 for _ in rowwise)))(self, *rowwise)
 
     def rows(self, index: Int[Array, " batch"] | np.ndarray | slice) -> Evidence:
         """The evidence of some rows, in that order, on the host or on the device."""
@@ -228,7 +218,7 @@ def widened(patterns: Evidence, rows: Coded, slots: CodedSlots) -> Evidence:
     upper = by_slot([rows.upper], jnp.nan, rows.weight.dtype, slots.upper)
     has_tiers = max(slots.tier, default=-1) >= 0
     tier = by_slot([rows.tier], -1, jnp.int32, slots.tier) if has_tiers else jnp.zeros((code.shape[0], 0), jnp.int32)
-    constraints = tuple(each.looked_up(code, RowEnds(lower, upper), tier) for each in patterns.constraints)
+    constraints = tuple(each.looked_up(code, Bounds(lower, upper), tier) for each in patterns.constraints)
     present: Any = patterns.present
     if present is not None:
         present = jnp.take_along_axis(jnp.asarray(present), code, axis=0) | ~jnp.isnan(lower)
@@ -237,8 +227,6 @@ def widened(patterns: Evidence, rows: Coded, slots: CodedSlots) -> Evidence:
 
 
 LADDER = tuple(sorted({8 << k for k in range(14)} | {12 << k for k in range(13)}))  # widths: 8, 12, 16, 24, 32, 48, …
-WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
-WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
 CELLS = 1 << 15  # cells of lists in one chunk of a query
 ROW_BUCKETS = (16, 128, 1024)  # rows of a table in one chunk of a query
 
@@ -347,16 +335,14 @@ class Buckets:
 
     def entry_slots(self, first_site: int) -> np.ndarray:
         """Slot of every entry of a listed column, [entry]."""
-        own = next(each for each in self.lists if each.first_site == first_site)
-        row = np.repeat(np.arange(len(own.start) - 1), np.diff(own.start))
-        first = np.asarray(own.first_slot)[self._home[0][row]]
-        return first + np.arange(len(row)) - own.start[row]
+        _, start, first_slot = next(each for each in self.lists if each.first_site == first_site)
+        row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        return np.asarray(first_slot)[self._home[0][row]] + np.arange(len(row)) - start[row]
 
     def hide(self, row: np.ndarray, slot: np.ndarray, unobserved: Unobserved, always: bool = False) -> Buckets:
-        """The evidence without the constraints on some slots: (row, slot) pairs.
+        """The evidence without the constraints on some slots, as (row, slot) pairs.
 
-        What all rows are known to have in common may be less than before; with `always` also if there are no pairs, so
-        that it compiles to the same programs.
+        Rows may then have less in common; with `always` also those without pairs, so that all share their programs.
         """
         which, position = (each[row] for each in self._home)
         buckets = []
@@ -378,26 +364,25 @@ class Buckets:
                 yield number, rows[taken % len(rows)], taken < len(rows)
 
     def n_batches(self, cells: int) -> int:
-        sizes = (batch_rows(bucket, cells, len(place)) for bucket, place in zip(self.buckets, self.places, strict=True))
-        return sum(-(-len(place) // size) for size, place in zip(sizes, self.places, strict=True))
+        return sum(1 for _ in self.batches(self.places, cells))
 
-    def by_chunks(self, function: Callable[..., Any], *rowwise: Any, rows: int | None = None) -> Any:
+    def by_chunks(
+        self, function: Callable[..., Any], *rowwise: Any, rows: int | Callable[[Evidence], int] | None = None
+    ) -> Any:
         """Apply `function(evidence, *rowwise)` to all rows, one padded chunk at a time; returns NumPy arrays by row.
 
-        Chunks are sliced on the host and have a few fixed lengths, or in a table all have `rows` rows: a table of a new
-        length does not recompile.
+        Chunks are sliced on the host and have a few fixed lengths, so that a table of a new length does not recompile;
+        or all have as many `rows`: a number for tables, or a function of the bucket.
         """
         rowwise = jax.tree.map(np.asarray, rowwise)
         parts, places = [], []
         for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
-            largest = ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket))
-            if rows is not None and bucket.sites_shared:
-                largest = rows
+            fixed = rows(bucket) if callable(rows) else rows if bucket.sites_shared else None
+            largest = fixed or (ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket)))
             for begin in range(0, len(place), largest):
                 count = min(largest, len(place) - begin)
                 lengths = ROW_BUCKETS if bucket.sites_shared else (1, *ROW_BUCKETS)  # one user of a service is quick
-                size = next((size for size in lengths if size >= count), largest) if largest > 16 else largest
-                size = max(size, rows or 0) if bucket.sites_shared else size
+                size = fixed or next((size for size in lengths if count <= size < largest), largest)
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 chunk = function(bucket.rows(index), *(leaf[place[index]] for leaf in rowwise))
                 parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], chunk))
@@ -411,11 +396,6 @@ class Buckets:
 _hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
 
 
-def one_table(evidence: Evidence) -> Buckets:
-    """A table without lists: slot i is site i."""
-    return Buckets((evidence,), (np.arange(evidence.n_rows),), np.arange(n_slots(evidence)))
-
-
 def n_slots(bucket: Evidence) -> int:
     """Slots of a bucket's rows, padding included."""
     return bucket.constraints[0].n_slots
@@ -426,21 +406,21 @@ def batch_rows(bucket: Evidence, cells: int, n_rows: int) -> int:
     return int(np.clip(cells // n_slots(bucket), 1, max(n_rows, 1)))
 
 
-def widths(lengths: Iterable[int], price: int = 0, most: int | None = None) -> list[int]:
+def widths(lengths: Sequence[int], price: int = 0, most: int | None = None) -> list[int]:
     """Widths to pad lengths to: least padding, by dynamic programming; each costs `price`, and there are `most`."""
     counts = Counter(lengths)
     sizes = sorted(counts)
-    best: dict[tuple[int, int], tuple[int, list[int]]] = {(0, 0): (0, [])}  # (sizes covered, widths used)
-    for end in range(1, len(sizes) + 1):
-        for used in range(1, min(most or end, end) + 1):
-            options = [
-                (cost + price + sizes[end - 1] * sum(counts[size] for size in sizes[begin:end]), [*own, sizes[end - 1]])
-                for (begin, count), (cost, own) in best.items()
-                if count == used - 1 and begin < end
-            ]
-            if options:
-                best[end, used] = min(options)
-    return min(value for (end, _), value in best.items() if end == len(sizes))[1]
+
+    @cache
+    def best(end: int, left: int) -> tuple[int | float, list[int]]:
+        """Cost and widths of the smallest `end` sizes, with at most `left` widths."""
+        if not end or not left:
+            return float("inf") if end else 0, []
+        options = ((begin, *best(begin, left - 1)) for begin in range(end))
+        last, n = sizes[end - 1], [counts[size] for size in sizes[:end]]
+        return min((cost + price + last * sum(n[begin:]), [*own, last]) for begin, cost, own in options)
+
+    return best(len(sizes), most or len(sizes))[1]
 
 
 def list_widths(lengths: np.ndarray, most: int) -> np.ndarray:
@@ -449,8 +429,3 @@ def list_widths(lengths: np.ndarray, most: int) -> np.ndarray:
     last = next((step for step in LADDER if step >= longest), longest)
     steps = np.asarray([*(step for step in LADDER if step < longest), last])
     return np.asarray(widths(steps[np.searchsorted(steps, lengths)].tolist() or [last], most=most))
-
-
-def widths_to_fit(n_entries: int) -> int:
-    """The number of shapes for which compilation is worth its time."""
-    return next((most for entries, most in WIDTHS_TO_FIT if n_entries <= entries), WIDTHS_TO_ASK)

@@ -18,23 +18,12 @@ import numpy as np
 from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
 from thurbo.latent.constraints.base import Constraint, Gauge
 from thurbo.latent.constraints.box import Box, Levels
-from thurbo.latent.constraints.grouped import Form, Groups, Slots, form_of, shape_of
-from thurbo.latent.constraints.linear import Linear
+from thurbo.latent.constraints.comparisons import Pairwise, RepeatedChoice
+from thurbo.latent.constraints.grouped import Groups, Slots, form_of, shape_of
+from thurbo.latent.constraints.linear import Linear, System, conflict, interior
 from thurbo.latent.constraints.order import CLOSER_SCALE, OneOf, Order
-from thurbo.latent.constraints.pairwise import Pairwise
-from thurbo.latent.constraints.repeated_choice import RepeatedChoice
-from thurbo.latent.evidence import (
-    WIDTHS_TO_ASK,
-    Buckets,
-    Evidence,
-    ListSlots,
-    Unobserved,
-    list_widths,
-    n_slots,
-    widths,
-    widths_to_fit,
-)
-from thurbo.latent.masses.separation import System, conflict, interior
+from thurbo.latent.evidence import Buckets, Evidence, ListSlots, Unobserved, list_widths, n_slots, widths
+from thurbo.latent.masses.orders import Form
 from thurbo.latent.rbm import Params
 
 if TYPE_CHECKING:
@@ -42,15 +31,12 @@ if TYPE_CHECKING:
 
 
 class MergeLabels(NamedTuple):
-    """Names of the columns and sites, labels of the rows, and the cuts.
-
-    `cuts` [site, cut] are those of the model, None before training.
-    """
+    """Names of the columns and sites, labels of the rows, and the cuts."""
 
     columns: Sequence[str]
     sites: Sequence[str]
     rows: Sequence[Any] | np.ndarray
-    cuts: np.ndarray | None = None
+    cuts: np.ndarray | None = None  # [site, cut] of the model, None before training
 
 
 class Line(NamedTuple):
@@ -166,6 +152,8 @@ def _inside(system: System) -> np.ndarray | None:
 
 
 _FORMS: tuple[Form, ...] = ("permutation", "ranking", "places", "any")  # of orders: each one includes those before it
+WIDTHS_TO_ASK = 8  # maximum of shapes that queries compile
+WIDTHS_TO_FIT = ((20_000, 2), (1_000_000, 5))  # entries, and maximum of shapes that training compiles up to so many
 LABELS_OF_A_PROGRAM = 128  # additional padded labels that one compiled program less is worth
 
 
@@ -209,6 +197,11 @@ class _Listed(NamedTuple):
         found[self.real] = values[self.entry]
         return found
 
+    @property
+    def takes_part(self) -> np.ndarray:
+        """Entries that are variables of their rows: all but the padding, in tasks only items that were shown."""
+        return self.real if self.block.tasks is None else self.padded(self.block.tier[:, 0] >= 0, False, bool)
+
 
 def pack(
     blocks: Iterable[Block],
@@ -235,7 +228,7 @@ def pack(
     slot[shared.sites] = np.arange(len(shared.sites))
     if not lists:
         rows = np.arange(n_rows)
-        return Buckets((_evidence(shared, [], rows, unobserved, dtype),), (rows,), slot)
+        return Buckets((_evidence(shared, [], rows, unobserved, dtype, False),), (rows,), slot)
     buckets, places, firsts = [], [], []
     for rows, sizes in _by_width([block for block, _ in lists], n_rows, most_widths):
         at, own = len(shared.sites), []
@@ -291,11 +284,10 @@ def _by_width(blocks: list[Block], n_rows: int, most: int) -> Iterator[tuple[np.
     """Rows whose lists have the same padded widths, with these widths."""
     sizes, numbers = [], []
     for block in blocks:
-        allowed = most or widths_to_fit(len(block.lists.site))
-        if len(blocks) > 1:  # every combination of widths is compiled separately
-            allowed = max(1, round(allowed ** (1 / len(blocks))))
-        lengths = np.diff(block.lists.start)
-        steps = list_widths(lengths, allowed)
+        n_entries, lengths = len(block.lists.site), np.diff(block.lists.start)
+        allowed = most or next((n for entries, n in WIDTHS_TO_FIT if n_entries <= entries), WIDTHS_TO_ASK)
+        # Every combination of widths is compiled separately.
+        steps = list_widths(lengths, max(1, round(allowed ** (1 / len(blocks)))))
         sizes.append(steps)
         numbers.append(np.searchsorted(steps, lengths))
     key = np.stack(numbers, axis=1) if n_rows else np.zeros((0, len(blocks)), np.int64)
@@ -305,12 +297,7 @@ def _by_width(blocks: list[Block], n_rows: int, most: int) -> Iterator[tuple[np.
 
 
 def _evidence(
-    shared: _Shared,
-    lists: list[_Listed],
-    rows: np.ndarray,
-    unobserved: Unobserved,
-    dtype: Any,
-    free_lists: bool = False,
+    shared: _Shared, lists: list[_Listed], rows: np.ndarray, unobserved: Unobserved, dtype: Any, free_lists: bool
 ) -> Evidence:
     """The evidence of some rows, whose lists are padded to the same widths."""
     n_slots, blocks = len(shared.sites) + sum(each.width for each in lists), shared.blocks
@@ -336,11 +323,8 @@ def _evidence(
     constraints += [_listed_order(each, n_slots) for each in lists if each.block.family == "utility"]
     present: Any = None
     if unobserved == "exclude" or lists:
-        takes = [block.takes_part | free_lists for block in blocks]
+        takes = [block.takes_part | free_lists for block in blocks] + [each.takes_part for each in lists]
         present = np.concatenate([np.zeros((len(rows), 0), bool), *takes], axis=1)
-        for each in lists:
-            tasks = each.padded(each.block.tier[:, 0] >= 0, False, bool)
-            present = np.concatenate([present, each.real if each.block.tasks is None else tasks], axis=1)
     if shared.linear is not None:
         linear = shared.linear.embed(np.arange(len(shared.sites)), n_slots) if lists else shared.linear
         linear = jax.tree.map(np.asarray, linear)
@@ -352,10 +336,9 @@ def _evidence(
     if not lists:
         return Evidence(tuple(constraints), None, present, cells)
     sites = [np.broadcast_to(shared.sites, (len(rows), len(shared.sites)))]
-    listed = [np.zeros(sites[0].shape, bool)]
-    for each in lists:
-        sites.append(each.padded(each.first_site + each.block.lists.site, 0, np.int64))
-        listed.append(each.real & (each.block.tasks is None))  # what was shown is no signal
+    sites += [each.padded(each.first_site + each.block.lists.site, 0, np.int64) for each in lists]
+    # What was shown is no signal.
+    listed = [np.zeros(sites[0].shape, bool), *(each.real & (each.block.tasks is None) for each in lists)]
     slots: Any = np.concatenate(sites, axis=1).astype(np.int32)
     marked: Any = np.concatenate(listed, axis=1)
     return Evidence(tuple(constraints), slots, present, cells, marked)
@@ -363,18 +346,17 @@ def _evidence(
 
 def _cells(blocks: list[Block], lists: list[_Listed], n_slots: int) -> Any:
     """The utilities of one column, or of one task, are one cell; every other slot is its own cell."""
-    tasks = [(each, each.block.tasks.size) for each in lists if each.block.tasks is not None]
-    if all(block.family != "utility" for block in blocks) and not tasks:
-        return None
-    cells, first = np.arange(n_slots), 0
+    slots = np.arange(n_slots, dtype=np.int32)
+    cells, first = slots.copy(), 0
     for block in blocks:
         if block.family == "utility":
             cells[first : first + len(block.sites)] = first
         first += len(block.sites)
-    for each, size in tasks:
-        own = np.arange(each.width) // size * size
-        cells[each.first_slot : each.first_slot + each.width] = each.first_slot + own
-    return cells.astype(np.int32)
+    for each in lists:
+        if each.block.tasks is not None:
+            own = slots[each.first_slot : each.first_slot + each.width]
+            cells[own] = own - (own - each.first_slot) % each.block.tasks.size
+    return None if np.array_equal(cells, slots) else cells
 
 
 def _listed_order(each: _Listed, n_slots: int) -> Order | Pairwise:
@@ -423,7 +405,7 @@ def _orders(blocks: list[Block], n_slots: int) -> list[Constraint]:
         first += len(block.sites)
     for is_choice, every in sorted(kinds.items()):
         narrower = 0
-        for size in widths((len(block.sites) for block, _ in every), price=LABELS_OF_A_PROGRAM):
+        for size in widths([len(block.sites) for block, _ in every], price=LABELS_OF_A_PROGRAM):
             members = [each for each in every if narrower < len(each[0].sites) <= size]
             constraints += _one_order(members, size, is_choice, n_slots)
             narrower = size
@@ -445,18 +427,27 @@ def _one_order(members: list[tuple[Block, int]], size: int, is_choice: bool, n_s
     # The shape of the training table if it has room for these orders, so that they share a program.
     shapes: list[Any] = [block.order_shape for block, _ in members if block.order_shape is not None]
     if shapes:
-        forms = [each[2] for each in shapes] + [form] * int(plain.max(initial=-1) > 0)  # else they say nothing
-        form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
-        depth, breadth = (max(own, *(each[at] for each in shapes)) for at, own in enumerate((depth, breadth)))
+        own = [(depth, breadth, form)] if plain.max(initial=-1) > 0 else []  # else they say nothing
+        depth, breadth, form = _widest([*shapes, *own])
     yield Order(plain, where, n_slots, depth, breadth, is_choice, alone=True, form=form)
     if one_of.any():
         sets: Any = np.where(one_of[:, :, None], tier, -1)
         yield OneOf(sets, where, n_slots, alone=True)
 
 
-def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]:
-    """What decides which program computes a column's orders: depth, width and form; not of choices of one label."""
-    found = dict[str, tuple[int, int, str]]()
+OrderShape = tuple[int, int, str]  # depth, width and form, which decide what program computes the orders of a column
+
+
+def _widest(shapes: Iterable[OrderShape]) -> tuple[int, int, Any]:
+    """A shape that has room for the orders of all."""
+    depths, breadths, forms = zip(*shapes, strict=True)
+    form = max(("places" if each == "choice" else each for each in forms), key=_FORMS.index)
+    return max(depths), max(breadths), form
+
+
+def order_shapes(blocks: Mapping[str, Block]) -> dict[str, OrderShape]:
+    """The shape of each column's orders; not of choices of one label."""
+    found = dict[str, OrderShape]()
     for name, block in blocks.items():
         if block.family == "utility" and block.entries is None and not (block.is_repeated or _are_choices(block)):
             tier = np.where(block.one_of[:, None], -1, block.tier)[:, None, :]
@@ -464,17 +455,10 @@ def order_shapes(blocks: Mapping[str, Block]) -> dict[str, tuple[int, int, str]]
     return found
 
 
-OrderShapes = Mapping[str, tuple[int, int, str]]
-
-
-def wider(one: OrderShapes, other: OrderShapes) -> dict[str, tuple[int, int, str]]:
+def wider(one: Mapping[str, OrderShape], other: Mapping[str, OrderShape]) -> dict[str, OrderShape]:
     """Shapes that have room for the orders of both, by column."""
-    found = dict(one)
-    for name, (depth, width, form) in other.items():
-        own = found.get(name, (depth, width, form))
-        larger = max((own[2], form), key=lambda each: -1 if each == "choice" else _FORMS.index(each))
-        found[name] = max(own[0], depth), max(own[1], width), larger
-    return found
+    both = {name: _widest((one[name], shape)) for name, shape in other.items() if name in one}
+    return {**one, **other, **both}
 
 
 def _are_choices(block: Block) -> bool:

@@ -1,7 +1,7 @@
 """§2 The Gaussian RBM: binary hidden units h (and optional Gaussian factors z) over Gaussian variables x.
 
 Idea: parameters, energy, conditionals and the posterior of factors; the small symmetric matrices of that posterior
-are whitened by products and loops alone (the triangular U with U P Uᵀ = I).
+are whitened by products and loops alone (the triangular U with U P Uᵀ = I). `Presence` is a model of its own.
 Guarantees that without factors this is the paper's model, exactly.
 """
 
@@ -27,24 +27,18 @@ def whitener(matrix: Matrices) -> Matrices:
         return _eliminated(matrix)
     k = n // 2
     first = whitener(matrix[..., :k, :k])
-    lower = matrix[..., k:, :k] @ _transposed(first)
-    second = whitener(matrix[..., k:, k:] - lower @ _transposed(lower))
-    corner = -second @ lower @ first
-    top = jnp.concatenate([first, jnp.zeros((*first.shape[:-1], n - k), matrix.dtype)], axis=-1)
-    return jnp.concatenate([top, jnp.concatenate([corner, second], axis=-1)], axis=-2)
+    lower = matrix[..., k:, :k] @ first.mT
+    second = whitener(matrix[..., k:, k:] - lower @ lower.mT)
+    return jnp.block([[first, jnp.zeros_like(lower.mT)], [-second @ lower @ first, second]])
 
 
 @whitener.defjvp
 def _whitener_slope(primals: tuple[Matrices], tangents: tuple[Matrices]) -> tuple[Matrices, Matrices]:
     """dU = −Φ(U dP Uᵀ) U, Φ the lower triangle with half of the diagonal."""
     u = whitener(*primals)
-    inner = u @ tangents[0] @ _transposed(u)
+    inner = u @ tangents[0] @ u.mT
     half = 0.5 * (jnp.tril(inner) + jnp.tril(inner, -1))
     return u, -half @ u
-
-
-def _transposed(matrix: Array) -> Array:
-    return jnp.swapaxes(matrix, -1, -2)
 
 
 def _eliminated(matrix: Matrices) -> Matrices:
@@ -56,8 +50,7 @@ def _eliminated(matrix: Matrices) -> Matrices:
     def one(j: Array, both: Array) -> Array:
         row = jax.lax.dynamic_index_in_dim(both, j, axis=both.ndim - 2, keepdims=True)
         column = jax.lax.dynamic_index_in_dim(both, j, axis=both.ndim - 1, keepdims=True)
-        pivot = jax.lax.dynamic_index_in_dim(row, j, axis=both.ndim - 1, keepdims=True)
-        scale = jax.lax.rsqrt(pivot)
+        scale = jax.lax.rsqrt(jax.lax.dynamic_index_in_dim(row, j, axis=both.ndim - 1, keepdims=True))
         row = row * scale
         below = jnp.where(place > j, column * scale, jnp.zeros_like(column))
         return jnp.where(place == j, row, both - below * row)
@@ -144,37 +137,21 @@ def relative(seen: Params, tasks: tuple[Tasks, ...], present: RowsMask | None = 
     The utilities of n items are then negatively correlated. Where they are treated as independent, the variance that h
     and z add is multiplied by n / (n − 1): the variance of a difference is then right on average, exactly so for pairs.
     """
-    n_slots = seen.site_bias.shape[-1]
-    part = jnp.ones(seen.site_bias.shape, seen.weights.dtype)
-    if present is not None:
-        part = present.astype(seen.weights.dtype)
-    spread = jnp.ones(part.shape, part.dtype)
-
-    def centred(values: Float[Array, "row slot unit"]) -> Float[Array, "row slot unit"]:
-        if not values.shape[2]:
-            return values
-        pieces, end = [], 0
-        for first, n_tasks, size in sorted(tasks):
-            own = slice(first, first + n_tasks * size)
-            shape = (values.shape[0], n_tasks, size, values.shape[2])
-            there = part[:, own].reshape(*shape[:3], 1)
-            here = values[:, own].reshape(shape)
-            mean = (here * there).sum(axis=2, keepdims=True) / jnp.maximum(there.sum(axis=2, keepdims=True), 1.0)
-            pieces += [values[:, end:first], (here - mean).reshape(shape[0], n_tasks * size, shape[3])]
-            end = own.stop
-        return jnp.concatenate([*pieces, values[:, end:]], axis=1)
-
+    shape = seen.site_bias.shape
+    part = (jnp.ones(shape, bool) if present is None else present).astype(seen.weights.dtype)
+    spread, found = jnp.ones_like(part), [seen.site_bias[..., None], seen.weights, seen.loadings]
     for first, n_tasks, size in tasks:
         own = slice(first, first + n_tasks * size)
-        n = jnp.maximum(part[:, own].reshape(-1, n_tasks, size).sum(axis=2), 2.0)
-        factor = jnp.repeat(n / (n - 1.0), size, axis=1)
-        spread = jnp.concatenate([spread[:, :first], factor, spread[:, own.stop : n_slots]], axis=1)
-    return seen._replace(
-        site_bias=centred(seen.site_bias[..., None])[..., 0],
-        weights=centred(seen.weights),
-        loadings=centred(seen.loadings),
-        spread=spread,
-    )
+        there = part[:, own].reshape(shape[0], n_tasks, size, 1)
+        n = there.sum(axis=2, keepdims=True)
+        factor = jnp.repeat(jnp.maximum(n, 2.0) / (jnp.maximum(n, 2.0) - 1.0), size, axis=2).reshape(part[:, own].shape)
+        spread = jax.lax.dynamic_update_slice_in_dim(spread, factor, first, axis=1)
+        for number, values in enumerate(found):
+            here = values[:, own].reshape(*there.shape[:3], values.shape[2])
+            mean = (here * there).sum(axis=2, keepdims=True) / jnp.maximum(n, 1.0)
+            centred = (here - mean).reshape(values[:, own].shape)
+            found[number] = jax.lax.dynamic_update_slice_in_dim(values, centred, first, axis=1)
+    return seen._replace(site_bias=found[0][..., 0], weights=found[1], loadings=found[2], spread=spread)
 
 
 def to_slots(matrix: Float[Array, "*site unit"], values: Float[Array, "#row unit"]) -> Float[Array, "#row slot"]:
@@ -217,10 +194,9 @@ def prior_of_hidden(params: Params, h: Float[Array, "#row hidden"]) -> Float[Arr
 
 def energy(params: Params, x: Rows, h: Hidden, z: Factors | None = None) -> PerRow:
     """Eq. (2): Σ_i {½u_i² − (α_i + W_i h) u_i} − γᵀh + ½‖z‖², with u = x − Vz."""
-    u, prior = x, jnp.zeros(x.shape[0], x.dtype)
-    if z is not None:
-        u, prior = x - factor_shift(params, z), 0.5 * (z * z).sum(-1)
-    return (0.5 * u * u - latent_mean(params, h) * u).sum(-1) - prior_of_hidden(params, h) + prior
+    u = x if z is None else x - factor_shift(params, z)
+    value = (0.5 * u * u - latent_mean(params, h) * u).sum(-1) - prior_of_hidden(params, h)
+    return value if z is None else value + 0.5 * (z * z).sum(-1)
 
 
 def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask | None = None) -> Float[Array, " out"]:
@@ -233,19 +209,13 @@ def log_omega(params: Params, h: Float[Array, "#row hidden"], present: RowsMask 
 
 
 def expected_log_omega(params: Params, q: Hidden, slots: RowsMask, mean: Float[Array, "#row slot"]) -> PerRow:
-    """E_q[½‖m(h)‖²] over `slots` for independent h_k ~ Bernoulli(q_k): ½‖m(q)‖² + ½ Σ_ik W_ik² q_k (1 − q_k).
-
-    `mean` is m(q).
-    """
+    """E_q[½‖m(h)‖²] over `slots` for h_k ~ Bernoulli(q_k), mean = m(q): ½‖m(q)‖² + ½ Σ_ik W_ik² q_k (1 − q_k)."""
     mean = only(mean, slots)
     return 0.5 * ((mean * mean).sum(-1) + (q * (1.0 - q) * squared_weights(params, slots)).sum(-1))
 
 
 def squared_weights(params: Params, slots: RowsMask) -> Hidden:
-    """Σ_i W_ik² over `slots`, for every unit of every row.
-
-    It is wanted for slots without evidence. Complete rows have none, and are spared the product of matrices.
-    """
+    """Σ_i W_ik² over `slots`, those without evidence; complete rows have none, and are spared the product."""
     part = jnp.asarray(slots).astype(params.weights.dtype)
     return _squares(params.weights, part, jnp.asarray(slots).any())
 
@@ -265,6 +235,14 @@ def _squares_backward(kept: tuple[Array, ...], slope: Float[Array, "row unit"]) 
 
 
 _squares.defvjp(lambda *inputs: (_squares(*inputs), inputs), _squares_backward)
+
+
+def usual_log_odds(params: Params, seen: Params, least: float) -> Hidden:
+    """Log-odds of the mean activations, at least `least` from 0 and 1, moved as `presence` moves γ in each row."""
+    chance = jnp.clip(params.hidden_mean, least, 1.0 - least)[None, :]
+    log_odds = jnp.log(chance) - jnp.log1p(-chance)
+    is_moved = seen.hidden_bias.ndim > params.hidden_bias.ndim
+    return log_odds + (seen.hidden_bias - params.hidden_bias[None, :]) if is_moved else log_odds
 
 
 def bernoulli(key: PRNGKey, logits: Hidden) -> Hidden:
@@ -308,3 +286,40 @@ def sample_factors(
 def coloured(whitener: Float[Array, "row factor factor"], noise: Float[Array, "row factor"]) -> Factors:
     """Uᵀ ε: noise with the covariance of z given x and h."""
     return jnp.einsum("rfg,rf->rg", whitener, noise)
+
+
+class Presence(NamedTuple):
+    """§3.1 Which items a list has, as one binary site for each item: the list has item i if x_i > 0.
+
+    The items S of a list that are shown predict the others, by hidden units with tied weights. Given S, units are
+    independent of each other:
+
+        P(h_k = 1 | S) = σ(γ_k + s |S|^-½ Σ_{i ∈ S} W_ik),
+        x_i = α_i + δ log(1 + |S|) + Σ_k W_ik h_k + ε_i,  ε_i ~ N(0, 1),
+
+    and an item that is not shown is in the list with probability P(x_i > 0) at the mean-field q of h. This function is
+    what is trained, so no approximation is between training and prediction. Of S, functions take the sum of W over S
+    and the number of its items.
+    """
+
+    site_bias: Float[Array, " site"]  # α: how often lists have each item
+    weights: Float[Array, "site hidden"]  # W
+    hidden_bias: Float[Array, " hidden"]  # γ
+    length: Float[Array, ""]  # δ: how many more items are in a list of which many are shown
+    scale: Float[Array, ""]  # s: the weight of what is shown
+
+    def hidden(self, total: Hidden, number: PerRow) -> Hidden:
+        """P(h_k = 1 | S)."""
+        pull = total * (self.scale * jax.lax.rsqrt(jnp.maximum(number, 1.0)))[:, None]
+        return jax.nn.sigmoid(self.hidden_bias[None, :] + pull)
+
+    def means(self, total: Hidden, number: PerRow) -> Float[Array, "row site"]:
+        """α_i + δ log(1 + |S|) + Σ_k W_ik P(h_k = 1 | S)."""
+        bias = self.site_bias[None, :] + (self.length * jnp.log1p(number))[:, None]
+        return bias + self.hidden(total, number) @ self.weights.T
+
+
+@jax.jit
+def listed_chances(presence: Presence, total: Hidden, number: PerRow) -> Float[Array, "row site"]:
+    """P(list has item i | S) = Φ(mean of x_i), right for items that are not in S."""
+    return jax.scipy.special.ndtr(presence.means(total, number))

@@ -11,9 +11,11 @@ Bounds may be infinite. NaN comes out only where lower > upper, the mean is infi
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import jax
@@ -22,33 +24,11 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
-# Q = 1 - Φ, Mills' ratio M = Q/φ. Put y = 1/(1 + k x) and s = 2y - 1: x in [0, ∞) becomes s in (-1, 1].
-# Then log M(x) = log y - P(s), with P' so smooth that one short polynomial serves the whole half-line. The
-# tuples hold P' in powers of s, lowest first: Chebyshev expansions by mpmath, cut off; k = 0.3 makes them
-# shortest. The mean excess δ(x) = 1/M(x) - x = k y - 2 k y² P'(s) is then right to 4e-6, 2e-8 and 3e-15 of
-# itself, as a test checks. The first is for draws, where so small an error in a probability cannot be seen.
-K = 0.3
-DRAWS = (
-    -0.741448631, -0.23002945, 0.0845565887, 0.0862496533, -0.00829926032, -0.0261181025, 0.000286264868,
-    0.00499940965,
-)  # fmt: skip
-SINGLE = (
-    -0.7414471727, -0.2300853541, 0.08450792542, 0.08702569184, -0.008039218752, -0.02909578276,
-    -0.0001833218025, 0.009460160858, 0.0003150735824, -0.002636570488, -5.708817592e-05, 0.000428082149,
-)  # fmt: skip
-DOUBLE = (
-    -0.741447172862807, -0.23008577922885903, 0.0845079718971769, 0.0870379341316381, -0.00804040824782521,
-    -0.02919767833982359, -0.0001734700181624992, 0.009831104573246905, 0.00027749008876102807,
-    -0.0033198833703491624, 1.946091271718029e-05, 0.0010921205545304075, -8.945139040469862e-05,
-    -0.0003353919461397346, 6.300436869419794e-05, 9.106142986064281e-05, -2.8799184484384065e-05,
-    -2.025268369330967e-05, 9.37171571005677e-06, 3.239063091308075e-06, -2.012998476371774e-06,
-    -2.748525604320206e-07, 2.1505005048826368e-07,
-)  # fmt: skip
-# M/y itself in powers of s, right to 4e-8: no exponential where M is wanted and not its logarithm.
-RATIO_SINGLE = (
-    0.5563978156, 0.4125397456, 0.2169478492, 0.06958168739, 0.004553949694, -0.00605699794, -0.001439008796,
-    0.0006650600628, 0.0002187139339, -7.243918944e-05, -2.225212651e-05,
-)  # fmt: skip
+# With y = 1/(1 + K x) and s = 2y - 1, Mills' ratio of Q = 1 - Φ is log M(x) = log y - P(s). These are P' in powers of
+# s, lowest first, for draws, float32 and float64, and M/y for float32.
+_MILLS = tomllib.loads(files(__package__).joinpath("mills.toml").read_text("utf-8"))
+K: float = _MILLS["k"]
+DRAWS, SINGLE, DOUBLE, RATIO_SINGLE = (tuple(_MILLS[name]) for name in ("draws", "single", "double", "ratio_single"))
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 TWICE_PHI_0 = math.sqrt(2.0 / math.pi)  # 2 φ(0), the hazard at 0
@@ -263,18 +243,10 @@ def _fold(m: jax.Array, lo: jax.Array, hi: jax.Array) -> _Folded:
     mirrored = left + right < 0.0
     a, b = jnp.where(mirrored, -right, left), jnp.where(mirrored, -left, right)
     # hi - lo, not b - a, and later lo + t, not m + z: the rounding of lo - m must not enter short distances.
-    width = jnp.minimum(hi - lo, big)
-    is_tail = a >= 0.0
-    return _Folded(
-        a=a,
-        b=b,
-        width=width,
-        is_tail=is_tail,
-        c=jnp.maximum(a, 0.0),
-        reach=jnp.where(is_tail, width, b),
-        sign=jnp.where(mirrored, -1.0, 1.0).astype(m.dtype),
-        anchor=jnp.where(is_tail, jnp.where(mirrored, hi, lo), m),
-    )
+    width, is_tail = jnp.minimum(hi - lo, big), a >= 0.0
+    reach, sign = jnp.where(is_tail, width, b), jnp.where(mirrored, -1.0, 1.0).astype(m.dtype)
+    anchor = jnp.where(is_tail, jnp.where(mirrored, hi, lo), m)
+    return _Folded(a, b, width, is_tail, jnp.maximum(a, 0.0), reach, sign, anchor)
 
 
 def _uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> tuple[jax.Array, jax.Array]:

@@ -24,8 +24,7 @@ from thurbo.errors import SchemaError, SchemaWarning, ThurboError
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.inference.posterior import Belief, expectation, summary
-from thurbo.latent.presence import Presence, listed_chances
-from thurbo.latent.rbm import Params
+from thurbo.latent.rbm import Params, Presence, listed_chances
 from thurbo.predict import moments
 from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery

@@ -19,30 +19,30 @@ from thurbo._typing import Array, Int, PerRow, PRNGKey, Rows
 from thurbo.errors import ConvergenceWarning, ThurboError, check_choice
 from thurbo.latent import rbm
 from thurbo.latent.constraints import Context
-from thurbo.latent.constraints.repeated_choice import draw_orders
+from thurbo.latent.constraints.comparisons import draw_orders
 from thurbo.latent.evidence import Buckets, Evidence, n_slots
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.annealing import (
     Bracket,
     Scores,
     budget_of_rows,
-    by_rows,
     log_evidence_annealed,
     log_normaliser_annealed,
     log_partition_annealed,
     most_temperatures,
     narrowed,
+    rows_at_once,
     width_of_narrow,
 )
-from thurbo.latent.inference.likelihood import (
+from thurbo.latent.inference.meanfield import mean_field, predictive
+from thurbo.latent.inference.posterior import (
     MAX_QUADRATURE_FACTORS,
     hidden_states,
     log_evidence_exact,
     log_normaliser_exact,
     log_partition_exact,
+    state_weights,
 )
-from thurbo.latent.inference.meanfield import mean_field, predictive
-from thurbo.latent.inference.posterior import state_weights
 from thurbo.latent.rbm import LOG_2PI, Params
 from thurbo.table.schema.schema import Schema
 
@@ -140,7 +140,8 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
         normaliser = log_partition(params, seed).plus(-0.5 * params.site_bias.shape[0] * LOG_2PI)
 
     def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
-        return by_rows(lambda own, at: _annealed(key, params, own, n_temperatures, at), rows.rows(some), knots)
+        one = lambda own, at: _annealed(key, params, own, n_temperatures, at)  # noqa: E731
+        return rows.rows(some).by_chunks(one, knots, rows=rows_at_once)
 
     narrow = _narrow(rows)
     own = narrowed(anneal, params.weights.dtype, budget_of_rows(params, rows), seed, narrow)
@@ -166,7 +167,8 @@ def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
         return Scores.of(value.astype(np.float64), np.zeros(len(value)))
 
     def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
-        return by_rows(lambda own, at: _normaliser(key, params, own, n_temperatures, at), rows.rows(some), knots)
+        one = lambda own, at: _normaliser(key, params, own, n_temperatures, at)  # noqa: E731
+        return rows.rows(some).by_chunks(one, knots, rows=rows_at_once)
 
     most = most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
     return narrowed(anneal, params.weights.dtype, most, seed + 1, _narrow(rows))

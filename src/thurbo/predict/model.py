@@ -20,8 +20,7 @@ from thurbo.errors import ThurboError, check_choice
 from thurbo.latent import packing
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.inference.meanfield import CONVERGED_STEPS, PREDICTION_STEPS
-from thurbo.latent.presence import Presence
-from thurbo.latent.rbm import Params
+from thurbo.latent.rbm import Params, Presence
 from thurbo.predict import joint
 from thurbo.predict.correction import ANSWERED, Correction, answer_values
 from thurbo.predict.member import MemberQuery

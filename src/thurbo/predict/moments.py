@@ -25,10 +25,9 @@ from thurbo.latent.constraints import Gauge, Order
 from thurbo.latent.constraints.grouped import form_of, shape_of
 from thurbo.latent.constraints.order import CLOSER_SCALE
 from thurbo.latent.evidence import Evidence, Unobserved
-from thurbo.latent.inference.likelihood import hidden_states, log_joint
+from thurbo.latent.inference import posterior
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.inference.posterior import Belief, Method, expectation, hidden_probability, summary
-from thurbo.latent.inference.posterior import state_weights as weights_of_states
 from thurbo.latent.packing import comparisons
 from thurbo.latent.rbm import Params
 from thurbo.table.columns.cells import Tasks
@@ -83,8 +82,8 @@ def hidden_layer(params: Params, evidence: Evidence, how: How) -> Features:
         q = mean_field(params, evidence, how.n_steps)
         return Features(q.hidden, q.log_odds, q.factors)
     if how.method == "exact" and params.n_factors == 0:
-        states = hidden_states(params.n_hidden, 0, params.weights.dtype)
-        joint, _ = log_joint(params, evidence, states)
+        states = posterior.hidden_states(params.n_hidden, 0, params.weights.dtype)
+        joint, _ = posterior.log_joint(params, evidence, states)
         on = (states.h > 0.5)[:, None, :]
         log_odds = logsumexp(jnp.where(on, joint[:, :, None], -jnp.inf), axis=0) - logsumexp(
             jnp.where(on, -jnp.inf, joint[:, :, None]), axis=0
@@ -356,7 +355,7 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
 @partial(QueryProgram, static_argnames=("how",))
 def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
     """P(state of the hidden units | evidence about other slots), [state, row]."""
-    return weights_of_states(params, _rest(evidence, own, how))
+    return posterior.state_weights(params, _rest(evidence, own, how))
 
 
 @partial(QueryProgram, static_argnums=0)

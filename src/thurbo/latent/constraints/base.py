@@ -21,7 +21,7 @@ from thurbo.errors import inequality
 
 
 class Context(NamedTuple):
-    """What earlier choices of a ranking do to later ones (repeated_choice.py).
+    """What earlier choices of a ranking do to later ones (`RepeatedChoice`).
 
     after          what the k-th item of the same ranking adds to the utility of this item once it was chosen; zero
                    for other sites, and for an item and itself
@@ -107,12 +107,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Region")
 C = TypeVar("C", bound="Constraint")
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]  # ⟨A, b, c⟩
-# (slot, lower, upper) in latent units → the same in the user's units, or ""
-InUnits = Callable[[int, float, float], str]
-
-
-def no_units(slot: int, lower: float, upper: float) -> str:
-    return ""
+InUnits = Callable[[int, float, float], str] | None  # (slot, lower, upper) in latent units → in the user's, or ""
 
 
 class Region(ABC):
@@ -205,7 +200,7 @@ class Region(ABC):
         """This region together with the boxes of its slots, where it needs them, and the boxes that are left."""
         return self, box
 
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = None) -> tuple[str, ...]:
         """What one row says, in words: one sentence for each inequality, with the name of every slot."""
         words = []
         A, b, c = (np.asarray(part, np.float64) for part in self.as_linear(row))
@@ -216,7 +211,7 @@ class Region(ABC):
                 slot, weight = named[0], float(line[named[0]])
                 if lower == upper:
                     text = f"{names[slot]} = {lower / weight:.4g}"
-                units = in_units(slot, *sorted((lower / weight, upper / weight)))
+                units = in_units(slot, *sorted((lower / weight, upper / weight))) if in_units else ""
                 text = f"{text} ({units})" if units else text
             words.append(text)
         return tuple(words)
@@ -271,26 +266,16 @@ class Constraint(ABC):
 
     @abstractmethod
     def embed(self: C, slots: np.ndarray, n_slots: int) -> C:
-        """The same constraint in rows of `n_slots` slots, on the host: its slot i becomes slot `slots[i]`.
-
-        It says nothing about the other slots.
-        """
+        """The same in rows of `n_slots`, on the host: its slot i becomes slot `slots[i]`, and the others are free."""
 
     @abstractmethod
     def release(self: C, slots: RowsMask) -> C:
         """The same constraint, saying nothing about `slots`."""
 
-    def looked_up(self: C, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> C:
+    def looked_up(self: C, code: Int[Array, "row slot"], numbers: Bounds, tier: Int[Array, "row place"]) -> C:
         """Rows of which slot i says what row `code[:, i]` of this constraint does; or the numbers or tiers that are
-        given, NaN and −1 where none are."""
+        given, NaN and −1 where none are; the upper end of a point is NaN, too."""
         raise NotImplementedError(f"{type(self).__name__} is read as a whole")
-
-
-class RowEnds(NamedTuple):
-    """Measured numbers by row and slot, NaN where there is none; the upper end of a point is NaN."""
-
-    lower: Rows
-    upper: Rows
 
 
 def rescale(value: Float[Array, "*shape"], scale: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -381,5 +366,5 @@ class JointRegion(Region):
         matrices, lower, upper = zip(*(part.as_linear(row) for part in self.parts), strict=True)
         return np.vstack(matrices), np.concatenate(lower), np.concatenate(upper)
 
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = None) -> tuple[str, ...]:
         return tuple(words for part in self.parts for words in part.describe(row, names, in_units))

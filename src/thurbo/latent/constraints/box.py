@@ -22,7 +22,6 @@ from thurbo.latent.constraints.base import (
     Constraint,
     Gauge,
     Region,
-    RowEnds,
     Structure,
     Triple,
     log_mass_by_state,
@@ -42,7 +41,8 @@ class BoxRegion(Region):
 
     `half` promises that there are no points, and that no box has two finite ends, as of yes or no: masses and means
     then cost a third. `exact` promises that there are only points: they then need no truncated normal. Each is () or
-    None, so that it is part of the structure and not of the arrays.
+    None, so that it is part of the structure and not of the arrays. `slots` are those of `n_slots` that the arrays are
+    about, where groups hold all others: masses and means are computed for these only. None are all.
     """
 
     lower: Rows
@@ -51,6 +51,8 @@ class BoxRegion(Region):
     log_scale: Rows  # subtracted from a point's log-density: it is given in standard units, x in latent ones
     half: tuple[()] | None = None
     exact: tuple[()] | None = None
+    slots: tuple[int, ...] | None = None
+    n_slots: int = 0
 
     @property
     def draws_exactly(self) -> bool:
@@ -58,18 +60,35 @@ class BoxRegion(Region):
 
     @property
     def held(self) -> RowsMask:
-        return jnp.ones(self.lower.shape, bool)
+        return jnp.ones(self._whole().lower.shape, bool)
+
+    def _own(self, value: Any) -> Any:
+        """The values of its slots."""
+        return value if self.slots is None else pick(value, np.asarray(self.slots, np.int32), -1)
+
+    def _whole(self) -> BoxRegion:
+        """The same over all slots, open at those of groups."""
+        if self.slots is None:
+            return self
+
+        def place(value: Array, rest: float | bool) -> Array:
+            whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
+            return whole.at[..., np.asarray(self.slots, np.int32)].set(value)
+
+        ends = place(self.lower, -jnp.inf), place(self.upper, jnp.inf)
+        return BoxRegion(*ends, place(self.point, False), place(self.log_scale, 0.0), self.half, self.exact)
 
     def start(self, mean: Rows) -> Rows:
-        return jnp.clip(mean, self.lower, self.upper)
+        return jnp.clip(mean, *self.bounds(mean))
 
     def bounds(self, x: Rows) -> Bounds:
         """[b_i, c_i], whatever the others are."""
-        return Bounds(self.lower, self.upper)
+        whole = self._whole()
+        return Bounds(whole.lower, whole.upper)
 
     def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
         """Every slot at once, exactly (§4.1)."""
-        return truncnorm.sample(key, mean, self.lower, self.upper)
+        return truncnorm.sample(key, mean, *self.bounds(x))
 
     def log_mass_by_slot(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> Rows:
         """log[Φ((c−μ)/σ) − Φ((b−μ)/σ)] of every slot; log φ((b−μ)/σ) − log σ − log scale where it is a point."""
@@ -88,7 +107,8 @@ class BoxRegion(Region):
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log P(e | h) = Σ_i log[Φ(c_i − μ_i) − Φ(b_i − μ_i)], §4.4."""
-        return self.log_mass_by_slot(mean, deviation).sum(axis=-1)
+        deviation = None if deviation is None else self._own(deviation)
+        return self.log_mass_by_slot(self._own(mean), deviation).sum(axis=-1)
 
     def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
         """The mass of the masked slots alone: given h, slots are independent."""
@@ -96,101 +116,44 @@ class BoxRegion(Region):
 
     def mean(self, mean: Rows) -> Rows:
         """The truncated mean of §4.3; the value itself where it is a point."""
-        if self.half is not None:
-            return truncnorm.mean(mean, self.lower, self.upper, half=True)
-        if self.exact is not None:
-            return jnp.where(self.point, self.lower, mean)
-        boxes = self.release(self.point)  # open at points, where the formula then has finite values and gradients
-        return jnp.where(self.point, self.lower, truncnorm.mean(mean, boxes.lower, boxes.upper))
-
-    def release(self, slots: RowsMask) -> BoxRegion:
-        lower, upper = jnp.where(slots, -jnp.inf, self.lower), jnp.where(slots, jnp.inf, self.upper)
-        return replace(self, lower=lower, upper=upper, point=self.point & ~slots)
-
-    def stretch(self, by: Float[Array, ""]) -> BoxRegion:
-        return replace(self, lower=self.lower * by, upper=self.upper * by)
-
-    def intersect(self, other: BoxRegion) -> BoxRegion:
-        """Both boxes at once; a slot is a point if either says so."""
-        return BoxRegion(
-            jnp.maximum(self.lower, other.lower),
-            jnp.minimum(self.upper, other.upper),
-            self.point | other.point,
-            jnp.where(other.point, other.log_scale, self.log_scale),
-        )
-
-    def as_linear(self, row: int) -> Triple:
-        """⟨A = I, b, c⟩ of the slots that are confined."""
-        lower, upper = np.asarray(self.lower[row]), np.asarray(self.upper[row])
-        confined = np.isfinite(lower) | np.isfinite(upper)
-        return np.eye(lower.shape[0])[confined], lower[confined], upper[confined]
-
-
-@pytree("box")
-class SomeBoxes(Region):
-    """Boxes on some of the slots, where groups hold all others: masses and means are computed for `slots` only.
-
-    box     `[row, some]`, over `slots`
-    """
-
-    box: BoxRegion
-    slots: tuple[int, ...]
-    n_slots: int
-
-    @property
-    def draws_exactly(self) -> bool:
-        return True
-
-    @property
-    def held(self) -> RowsMask:
-        return self.whole().held
-
-    def whole(self) -> BoxRegion:
-        """The same over all slots, open elsewhere."""
-
-        def place(value: Array, rest: float | bool) -> Array:
-            whole = jnp.full((*value.shape[:-1], self.n_slots), rest, value.dtype)
-            return whole.at[..., np.asarray(self.slots, np.int32)].set(value)
-
-        box = self.box
-        ends = place(box.lower, -jnp.inf), place(box.upper, jnp.inf)
-        return BoxRegion(*ends, place(box.point, False), place(box.log_scale, 0.0), box.half, box.exact)
-
-    def _own(self, value: Float[Array, "#row slot"]) -> Float[Array, "#row some"]:
-        return pick(value, np.asarray(self.slots, np.int32), -1)
-
-    def start(self, mean: Rows) -> Rows:
-        return self.whole().start(mean)
-
-    def bounds(self, x: Rows) -> Bounds:
-        return self.whole().bounds(x)
-
-    def draw(self, key: PRNGKey, x: Rows, mean: Rows) -> Rows:
-        return self.whole().draw(key, x, mean)
-
-    def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
-        return self.box.log_mass(self._own(mean), None if deviation is None else self._own(deviation))
-
-    def mass_of_masked(self, mean: Rows, deviation: Rows, masked: RowsMask, whole: bool = False) -> PerRow:
-        """The mass of the masked slots alone: given h, slots are independent."""
-        return self.release(~masked).log_mass(mean, deviation)
-
-    def mean(self, mean: Rows) -> Rows:
+        if self.slots is None:
+            return self._mean(mean)
         if not self.slots:  # all slots are of groups
             return mean
         own = self._own(mean)
         place = (np.asarray(self.slots)[:, None] == np.arange(self.n_slots)[None, :]).astype(mean.dtype)
         # A matrix product, as in `Groups.add_to_slots`: the gradient of a gather is slow.
-        return mean + jnp.matmul(self.box.mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
+        return mean + jnp.matmul(self._mean(own) - own, jnp.asarray(place), precision=jax.lax.Precision.HIGHEST)
 
-    def release(self, slots: RowsMask) -> SomeBoxes:
-        return replace(self, box=self.box.release(pick(slots, np.asarray(self.slots, np.int32), -1)))
+    def _mean(self, mean: Rows) -> Rows:
+        if self.half is not None:
+            return truncnorm.mean(mean, self.lower, self.upper, half=True)
+        if self.exact is not None:
+            return jnp.where(self.point, self.lower, mean)
+        # Open at points, where the formula then has finite values and gradients.
+        ends = jnp.where(self.point, -jnp.inf, self.lower), jnp.where(self.point, jnp.inf, self.upper)
+        return jnp.where(self.point, self.lower, truncnorm.mean(mean, *ends))
 
-    def stretch(self, by: Float[Array, ""]) -> SomeBoxes:
-        return replace(self, box=self.box.stretch(by))
+    def release(self, slots: RowsMask) -> BoxRegion:
+        gone = self._own(slots)
+        lower, upper = jnp.where(gone, -jnp.inf, self.lower), jnp.where(gone, jnp.inf, self.upper)
+        return replace(self, lower=lower, upper=upper, point=self.point & ~gone)
+
+    def stretch(self, by: Float[Array, ""] | float) -> BoxRegion:
+        return replace(self, lower=self.lower * by, upper=self.upper * by)
+
+    def intersect(self, other: BoxRegion) -> BoxRegion:
+        """Both boxes at once; a slot is a point if either says so."""
+        ends = jnp.maximum(self.lower, other.lower), jnp.minimum(self.upper, other.upper)
+        log_scale = jnp.where(other.point, other.log_scale, self.log_scale)
+        return BoxRegion(*ends, self.point | other.point, log_scale)
 
     def as_linear(self, row: int) -> Triple:
-        return self.whole().as_linear(row)
+        """⟨A = I, b, c⟩ of the slots that are confined."""
+        whole = self._whole()
+        lower, upper = np.asarray(whole.lower[row]), np.asarray(whole.upper[row])
+        confined = np.isfinite(lower) | np.isfinite(upper)
+        return np.eye(len(lower))[confined], lower[confined], upper[confined]
 
 
 class BoxConstraint(Constraint):
@@ -231,7 +194,7 @@ class BoxConstraint(Constraint):
     def release(self: B, slots: RowsMask) -> B:
         return self._by(lambda value, nothing: numpy_for(value).where(slots, value.dtype.type(nothing), value))
 
-    def looked_up(self: B, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> B:
+    def looked_up(self: B, code: Int[Array, "row slot"], numbers: Bounds, tier: Int[Array, "row place"]) -> B:
         return self._by(lambda value, _: jnp.take_along_axis(jnp.asarray(value), code, axis=0))
 
 
@@ -256,16 +219,12 @@ class Box(BoxConstraint):
     def observed(self) -> RowsMask:
         return self.point | (self.lower > -jnp.inf) | (self.upper < jnp.inf)
 
-    def looked_up(self, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> Box:
+    def looked_up(self, code: Int[Array, "row slot"], numbers: Bounds, tier: Int[Array, "row place"]) -> Box:
         found = super().looked_up(code, numbers, tier)
         known, is_point = ~jnp.isnan(numbers.lower), jnp.isnan(numbers.upper)
-        upper = jnp.where(is_point, numbers.lower, numbers.upper)
-        return replace(
-            found,
-            lower=jnp.where(known, numbers.lower, found.lower),
-            upper=jnp.where(known, upper, found.upper),
-            point=found.point | (known & is_point),
-        )
+        lower = jnp.where(known, numbers.lower, found.lower)
+        upper = jnp.where(known, jnp.where(is_point, numbers.lower, numbers.upper), found.upper)
+        return replace(found, lower=lower, upper=upper, point=found.point | (known & is_point))
 
     def region(self, gauge: Gauge) -> BoxRegion:
         scale = jnp.broadcast_to(gauge.scale, self.lower.shape)
@@ -295,36 +254,28 @@ class Levels(BoxConstraint):
         return self.code >= 0
 
     def region(self, gauge: Gauge) -> BoxRegion:
-        dtype = gauge.cuts.dtype
-        shape = self.code.shape
-        lower, upper = jnp.full(shape, -jnp.inf, dtype), jnp.full(shape, jnp.inf, dtype)
+        cuts, shape, n_cuts = gauge.cuts, self.code.shape, gauge.cuts.shape[-1]
         high = self.code if self.high is None else self.high
-        if gauge.cuts.shape[-1] > MOST_UNROLLED:
-            return self._gathered(gauge, high)
-        for cut in range(gauge.cuts.shape[-1]):  # selects fuse; a gather by code does not
-            threshold = jnp.broadcast_to(gauge.cuts[..., cut], shape)
-            lower = jnp.where(self.code == cut + 1, threshold, lower)
-            upper = jnp.where(high == cut, threshold, upper)
-        half = () if gauge.cuts.shape[-1] <= 1 else None
-        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, dtype), half)
-
-    def _gathered(self, gauge: Gauge, high: Int[Array, "row slot"]) -> BoxRegion:
-        """The same by indexing, for many levels: one `where` for each would take minutes to compile."""
-        cuts, shape = gauge.cuts, self.code.shape
-        end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
-        ends = jnp.broadcast_to(jnp.concatenate([-end, cuts, end], axis=-1), (*shape, cuts.shape[-1] + 2))
-        last = jnp.full_like(high, cuts.shape[-1] + 1)
-        places = jnp.where(high >= 0, self.code, jnp.zeros_like(high)), jnp.where(high >= 0, high + 1, last)
-        lower, upper = (jnp.take_along_axis(ends, place[..., None], axis=-1)[..., 0] for place in places)
-        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, cuts.dtype))
+        if n_cuts > MOST_UNROLLED:  # by indexing: one `where` for each cut would take minutes to compile
+            ends = jnp.broadcast_to(_with_ends(cuts), (*shape, n_cuts + 2))
+            first = jnp.where(high >= 0, self.code, jnp.zeros_like(high))
+            last = jnp.where(high >= 0, high + 1, jnp.full_like(high, n_cuts + 1))
+            lower, upper = (jnp.take_along_axis(ends, at[..., None], axis=-1)[..., 0] for at in (first, last))
+        else:  # selects fuse; a gather by code does not
+            lower, upper = jnp.full(shape, -jnp.inf, cuts.dtype), jnp.full(shape, jnp.inf, cuts.dtype)
+            for cut in range(n_cuts):
+                threshold = jnp.broadcast_to(cuts[..., cut], shape)
+                lower = jnp.where(self.code == cut + 1, threshold, lower)
+                upper = jnp.where(high == cut, threshold, upper)
+        half = () if n_cuts <= 1 else None
+        return BoxRegion(lower, upper, jnp.zeros(shape, bool), jnp.zeros(shape, cuts.dtype), half)
 
     def log_mass_of_states(self, means: Float[Array, "state slot"], gauge: Gauge) -> Float[Array, "state row"]:
         """One table of log-probabilities per state, slot and level serves every row: the sum is a matrix product."""
         if self.high is not None:
             return super().log_mass_of_states(means, gauge)
-        cuts = gauge.cuts
-        ends = jnp.full((cuts.shape[0], 1), jnp.inf, cuts.dtype)
-        lower, upper = jnp.concatenate([-ends, cuts], axis=1), jnp.concatenate([cuts, ends], axis=1)
+        ends = _with_ends(gauge.cuts)
+        lower, upper = ends[:, :-1], ends[:, 1:]
         real = lower < jnp.inf  # beyond a site's last level both ends are +∞
         lower, upper = jnp.where(real, lower, -jnp.inf), jnp.where(real, upper, jnp.inf)
         table = truncnorm.log_mass(means[:, :, None], lower[None], upper[None])
@@ -333,3 +284,9 @@ class Levels(BoxConstraint):
         # A level that underflows has log-probability −∞, and 0 · ∞ in the product would be NaN.
         table = jnp.maximum(table, jnp.finfo(table.dtype).min / 1e6)
         return jnp.einsum("hil,ril->hr", table, answered)
+
+
+def _with_ends(cuts: Float[Array, "*site cut"]) -> Float[Array, "*site end"]:
+    """−∞, the cuts, and ∞."""
+    end = jnp.full((*cuts.shape[:-1], 1), jnp.inf, cuts.dtype)
+    return jnp.concatenate([-end, cuts, end], axis=-1)

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Float, Int, RowsMask
-from thurbo.latent.constraints.base import Constraint, Region, RowEnds, Structure, Triple, numpy_for, pick
+from thurbo._typing import Array, Float, Int, Rows, RowsMask
+from thurbo.latent.constraints.base import Bounds, Constraint, Region, Structure, Triple, numpy_for, pick
+from thurbo.latent.masses.orders import Form
 
-Form = Literal["choice", "permutation", "ranking", "places", "any"]
 Slots = tuple[tuple[int, ...], ...]
+Items = Float[Array, "row order item"]
 C = TypeVar("C", bound="Groups")
 G = TypeVar("G", bound="GroupRegion")
 N = TypeVar("N")
@@ -50,6 +51,7 @@ class Groups(Constraint):
     alone: bool = False
     tasks: bool = False
     can_move: ClassVar[bool] = False  # whether only codes say what the items of a group are
+    may_have_tiers: ClassVar[bool] = True  # whether rows may keep their tiers instead of the code of a pattern
 
     def __post_init__(self) -> None:
         if self.slots is None:
@@ -107,9 +109,8 @@ class Groups(Constraint):
 
         A gather instead doubled the time of mean-field on a CPU, since XLA fuses it with its neighbours.
         """
-        runs = runs_of(self.slots)
-        if runs is not None:
-            return _unstacked(value, runs, self.n_slots, 0.0)
+        if runs_of(self.slots) is not None:
+            return self.to_slots(value, 0.0)
         index = np.asarray(self.slots).reshape(-1)
         place = (index[:, None] == np.arange(self.n_slots)[None, :]).astype(value.dtype)
         flat = value.reshape(value.shape[0], -1)
@@ -147,17 +148,14 @@ class Groups(Constraint):
         silent = (tier < 0) | (present.sum(axis=-1) < 2)[:, :, None]
         return replace(self, tier=numpy.where(silent, numpy.full_like(tier, -1), fresh))
 
-    def looked_up(self: C, code: Int[Array, "row slot"], numbers: RowEnds, tier: Int[Array, "row place"]) -> C:
+    def looked_up(self: C, code: Int[Array, "row slot"], numbers: Bounds, tier: Int[Array, "row place"]) -> C:
         """A group has one code, that of its first slot; where it has tiers of its own, its code says nothing."""
         first = np.asarray([group[0] for group in self.slots])
         found = jnp.take_along_axis(jnp.asarray(self.tier), code[:, first, None], axis=0)
-        return replace(self, tier=self._with_tiers(found, tier))
-
-    def _with_tiers(self, found: Any, tier: Int[Array, "row place"]) -> Any:
-        if not tier.shape[1]:
-            return found
-        own = jnp.where(jnp.asarray(np.asarray(self.slots) >= 0), self.to_items(tier), -1)
-        return jnp.maximum(found, own.astype(found.dtype))
+        if tier.shape[1] and self.may_have_tiers:
+            own = jnp.where(jnp.asarray(np.asarray(self.slots) >= 0), self.to_items(tier), -1)
+            found = jnp.maximum(found, own.astype(found.dtype))
+        return replace(self, tier=found)
 
     def of_row(self, row: int, names: Sequence[N]) -> Iterator[tuple[np.ndarray, list[N]]]:
         """The codes of each group in one row, and the names of its slots."""
@@ -179,6 +177,14 @@ class GroupRegion(Region):
     @property
     def held(self) -> RowsMask:
         return self.order.observed
+
+    def items_of(self, mean: Float[Array, "#row slot"], deviation: Rows | None) -> tuple[Items, Items]:
+        """Means and deviations by item, which are 1 if none are given."""
+        shape = (len(self.order.tier), self.order.n_slots)
+        items = self.order.to_items(jnp.broadcast_to(mean, shape))
+        if deviation is None:
+            return items, jnp.ones_like(items)
+        return items, self.order.to_items(jnp.broadcast_to(deviation, shape))
 
     def release(self: G, slots: RowsMask) -> G:
         return replace(self, order=self.order.release(slots))

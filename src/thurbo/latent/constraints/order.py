@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo._typing import Array, Bool, Float, Int, PerRow, PRNGKey, Rows, RowsMask
+from thurbo._typing import Array, Bool, Float, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import truncnorm
-from thurbo.latent.constraints.base import Bounds, Gauge, InUnits, Triple, no_units, pytree
-from thurbo.latent.constraints.grouped import Form, GroupRegion, Groups, Slots
+from thurbo.latent.constraints.base import Bounds, Gauge, InUnits, Triple, pytree
+from thurbo.latent.constraints.grouped import GroupRegion, Groups, Items, Slots
 from thurbo.latent.masses import orders, rankings
+from thurbo.latent.masses.orders import Form
 
 Mass = Literal["exact", "gumbel"]
-Items = Float[Array, "row order item"]
 Mask = Bool[Array, "row order item"]
 
 _WITHOUT_SOME: dict[Form, Form] = {"permutation": "ranking", "choice": "places"}  # forms if some items take no part
@@ -84,7 +84,7 @@ class Order(Groups):
         code = np.where(real[:, None, :], top[:, :, None] == np.arange(n)[None, None, :], -1).reshape(-1, n)
         each = jnp.repeat(items, n, axis=1)
         tier = jnp.broadcast_to(jnp.asarray(code, jnp.int32), each.shape)
-        return orders.log_mass(tier, each, jnp.ones_like(each), 2, 1, is_choice=True).reshape(items.shape)
+        return orders.log_mass(tier, each, jnp.ones_like(each), 2, 1, "choice").reshape(items.shape)
 
 
 @pytree("order")
@@ -196,14 +196,13 @@ class OrderRegion(GroupRegion):
         order = self.order
         if order.mass == "exact":
             return self._log_mass_exact(mean, deviation)
-        items = order.to_items(jnp.broadcast_to(mean, (order.tier.shape[0], order.n_slots)))
-        if deviation is None or not order.tasks:
-            items = items / order.gumbel_scale
-        else:
+        items, spread = self.items_of(mean, deviation)
+        if deviation is not None and order.tasks:
             part = (order.tier >= 0).astype(items.dtype)
-            beyond = part * jnp.maximum(order.to_items(deviation) ** 2 - 1.0, 0.0)
-            beyond = beyond.sum(axis=-1) / jnp.maximum(part.sum(axis=-1), 1.0)
+            beyond = (part * jnp.maximum(spread**2 - 1.0, 0.0)).sum(axis=-1) / jnp.maximum(part.sum(axis=-1), 1.0)
             items = items / jnp.sqrt(order.gumbel_scale**2 + CLOSER_SCALE**2 * beyond)[..., None]
+        else:
+            items = items / order.gumbel_scale
         if self._sums_ties:
             value = rankings.log_mass_with_ties(items, order.tier)
         else:
@@ -212,20 +211,16 @@ class OrderRegion(GroupRegion):
 
     def _log_mass_exact(self, mean: Float[Array, "#row slot"], deviation: Rows | None, by_need: bool = False) -> PerRow:
         """With `by_need`, orders that say nothing are left out, and there is one derivative."""
-        order = self.order
-        shape = (order.tier.shape[0], order.n_slots)
-        items = order.to_items(jnp.broadcast_to(mean, shape))
-        spread = jnp.ones_like(items) if deviation is None else order.to_items(jnp.broadcast_to(deviation, shape))
-        if order.tier.shape[-1] < 2:
-            return jnp.zeros(shape[0], items.dtype)
+        order, (items, spread) = self.order, self.items_of(mean, deviation)
+        if items.shape[-1] < 2:
+            return jnp.zeros(len(items), items.dtype)
         # Uninformative orders are replaced by an order of two items, to keep values and gradients finite.
         quiet = jnp.asarray(np.minimum(np.arange(items.shape[-1]), 2) - 3 * (np.arange(items.shape[-1]) > 1))
         informative = order.informative
         tier = jnp.where(informative[:, :, None], order.tier, quiet.astype(order.tier.dtype)[None, None, :])
         items = jnp.where(informative[:, :, None], items, jax.lax.stop_gradient(jnp.zeros_like(items)))
-        width, is_ranking = order.width or items.shape[-1], order.form in ("permutation", "ranking")
-        promises = is_ranking, order.has_one_top, order.form == "places", informative if by_need else None
-        value = orders.log_mass(tier, items, spread, order.n_tiers, width, *promises)
+        width, form = order.width or items.shape[-1], "choice" if order.has_one_top else order.form
+        value = orders.log_mass(tier, items, spread, order.n_tiers, width, form, informative if by_need else None)
         return jnp.where(informative, value, 0.0).sum(axis=-1)
 
     @property
@@ -246,18 +241,16 @@ class OrderRegion(GroupRegion):
 
     def mean(self, mean: Rows) -> Rows:
         """E[x | x ∈ Ω] for x ~ N(mean, I): the structured mean-field, mean + ∂ log_mass / ∂ mean."""
-        order, part, scale = self.order, self.order.takes_part, self.order.gumbel_scale
+        order, scale, informative = self.order, self.order.gumbel_scale, self.order.informative[:, :, None]
         if order.mass == "exact" or self._sums_ties:
             return super().mean(mean)
         items = order.to_items(mean) / scale
         if order.has_one_top:  # a softmax: whether it was chosen, minus its share
-            top = jax.lax.stop_gradient(jnp.where(part, items, -jnp.inf).max(axis=-1, keepdims=True))
-            share = jnp.where(part, jnp.exp(items - jnp.where(part, top, items)), 0.0)
-            share = share / jnp.maximum(share.sum(axis=-1, keepdims=True), jnp.finfo(items.dtype).tiny)
-            return mean + order.add_to_slots(((part & (order.tier == 1)).astype(items.dtype) - share) / scale)
-        # The slope in closed form is half as much to differentiate and to compile.
-        slope = orders.slopes_gumbel(items, order.tier, order.n_tiers, order.form == "any") / scale
-        return mean + order.add_to_slots(jnp.where(order.informative[:, :, None], slope, 0.0))
+            share = jax.nn.softmax(items, where=(order.tier >= 0) | ~informative)
+            slope = (order.tier == 1).astype(items.dtype) - share
+        else:  # the slope in closed form is half as much to differentiate and to compile
+            slope = orders.slopes_gumbel(items, order.tier, order.n_tiers, order.form == "any")
+        return mean + order.add_to_slots(jnp.where(informative, slope / scale, 0.0))
 
     def as_linear(self, row: int) -> Triple:
         """⟨A, b = 0, c = +∞⟩: one row x_above − x_below per pair of neighbouring tiers, best tiers first as in §3.2."""
@@ -276,12 +269,10 @@ class OneOf(Groups):
     """The largest of each group is one of the items coded 1; 0 for the others, −1 takes no part; width = max |S|."""
 
     can_move: ClassVar[bool] = True
+    may_have_tiers: ClassVar[bool] = False
 
     def region(self, gauge: Gauge) -> OneOfRegion:
         return OneOfRegion(self)
-
-    def _with_tiers(self, found: Any, tier: Int[Array, "row place"]) -> Any:
-        return found  # sets are never kept as tiers
 
 
 @pytree("order")
@@ -326,16 +317,13 @@ class OneOfRegion(GroupRegion):
 
     def log_mass(self, mean: Float[Array, "#row slot"], deviation: Rows | None = None) -> PerRow:
         """log Σ_{k∈S} P(k is the largest), as one integral over the value of max(S)."""
-        order = self.order
-        shape = (order.tier.shape[0], order.n_slots)
-        items = order.to_items(jnp.broadcast_to(mean, shape))
-        spread = jnp.ones_like(items) if deviation is None else order.to_items(jnp.broadcast_to(deviation, shape))
+        order, (items, spread) = self.order, self.items_of(mean, deviation)
         informative = order.informative[:, :, None]
         first = jnp.asarray(np.arange(items.shape[-1]) == 0)[None, None, :]
         part, chosen = jnp.where(informative, order.tier >= 0, first), jnp.where(informative, order.tier == 1, first)
         return jnp.where(order.informative, orders.log_mass_of_largest(items, spread, part, chosen), 0.0).sum(axis=-1)
 
-    def describe(self, row: int, names: Sequence[str], in_units: InUnits = no_units) -> tuple[str, ...]:
+    def describe(self, row: int, names: Sequence[str], in_units: InUnits = None) -> tuple[str, ...]:
         """max over the candidates ≥ max over the rest, for each group that says anything."""
         found = []
         for codes, items in self.order.of_row(row, names):

@@ -40,14 +40,6 @@ Count = Array | np.integer  # a number of steps that may be traced
 Knots = Float[Array, "row knot"]
 
 
-class Base(NamedTuple):
-    """Where a path begins: log-odds b of the hidden units, means of x and z."""
-
-    log_odds: Hidden
-    centre: Rows
-    factors: Factors
-
-
 class Path(NamedTuple):
     """The densities f_β of one row. A state has x on slots that are confined and x − Vz on the others.
 
@@ -59,6 +51,7 @@ class Path(NamedTuple):
     chosen    slots of these
     shifted   slots on which factors act
     present   slots with an x that counts
+    log_odds, centre, factors  of the base: log-odds of the hidden units, means of x and z
     """
 
     params: Params
@@ -68,7 +61,9 @@ class Path(NamedTuple):
     shifted: RowsMask
     present: RowsMask | None
     whitener: Float[Array, "row factor factor"] | None
-    base: Base
+    log_odds: Hidden
+    centre: Rows
+    factors: Factors
 
     @property
     def sums_hidden(self) -> bool:
@@ -79,27 +74,24 @@ class Path(NamedTuple):
 
     def log_base(self) -> PerRow:
         """log of the mass of q, in the units of log F."""
-        log_odds, centre, _ = self.base
-        value = jnp.logaddexp(log_odds, jnp.zeros_like(log_odds)).sum(-1)
+        value = jnp.logaddexp(self.log_odds, jnp.zeros_like(self.log_odds)).sum(-1)
         if self.whitener is not None:
             value = value + jnp.log(jnp.diagonal(self.whitener, axis1=1, axis2=2)).sum(-1)
-        return value if self.region is None else value + self.region.log_mass(centre)
+        return value if self.region is None else value + self.region.log_mass(self.centre)
 
     def log_base_error(self) -> PerRow:
         """Standard error of `log_base`, where a mass is estimated."""
-        centre = self.base.centre
-        return jnp.zeros(1, centre.dtype) if self.region is None else self.region.log_mass_error(centre)
+        none = jnp.zeros(1, self.centre.dtype)
+        return none if self.region is None else self.region.log_mass_error(self.centre)
 
     def start(self) -> ChainState:
         """A state inside Ω, at the base's means."""
-        log_odds, centre, factors = self.base
-        x = centre if self.region is None else self.region.start(centre)
-        return ChainState(x, (log_odds > 0).astype(x.dtype), factors)
+        x = self.centre if self.region is None else self.region.start(self.centre)
+        return ChainState(x, (self.log_odds > 0).astype(x.dtype), self.factors)
 
     def slope(self, state: ChainState, shift: Float[Array, "#row slot"]) -> PerRow:
         """log f − log q without what depends on h: Σ x (s + α − μ) + ½ μ² + ½ ŝ² − s (α + ŝ), s = Vz, and that of z."""
-        _, centre, factors = self.base
-        bias = self.params.site_bias if self.params.site_bias.ndim == 2 else self.params.site_bias[None, :]
+        centre, factors, bias = self.centre, self.factors, jnp.atleast_2d(self.params.site_bias)
         usual = self.shift(factors)
         by_slot = state.x * (shift + bias - centre) + 0.5 * (centre**2 + usual**2) - shift * (bias + usual)
         value = rbm.only(by_slot, self.present).sum(-1)
@@ -117,31 +109,31 @@ class Path(NamedTuple):
 
     def advance(self, key: PRNGKey, state: ChainState, before: Array, after: Array) -> tuple[ChainState, PerRow]:
         """log f_after − log f_before at the state, and then a round of h, z and x that leaves f_after invariant."""
-        params, base = self.params, self.base
+        params = self.params
         key_h, key_z, key_x = jax.random.split(key, 3)
         shift = self.shift(state.z)
         logits = rbm.hidden_logits(params, rbm.only(state.x - shift, self.present))
         step = after - before
         gain = step * self.slope(state, shift)
-        now = (1.0 - after) * base.log_odds + after * logits
+        now = (1.0 - after) * self.log_odds + after * logits
         if self.sums_hidden:
-            old = (1.0 - before) * base.log_odds + before * logits
-            gain = gain + _softplus_gain(old, step * (logits - base.log_odds)).sum(-1)
+            old = (1.0 - before) * self.log_odds + before * logits
+            gain = gain + _softplus_gain(old, step * (logits - self.log_odds)).sum(-1)
             h = rbm.bernoulli(key_h, now)
         else:
             mass = self.log_choices(state.h, state.z)
-            gain = gain + step * ((state.h * (logits - base.log_odds)).sum(-1) + mass)
+            gain = gain + step * ((state.h * (logits - self.log_odds)).sum(-1) + mass)
             h, mass = self._moved_hidden(key_h, state, now, mass, after)
         mean, z = rbm.latent_mean(params, h), state.z
         if self.whitener is not None:
             z = rbm.factor_mean(params, rbm.only(state.x - mean, self.shifted), self.whitener)
-            z = (1.0 - after) * base.factors + after * z
+            z = (1.0 - after) * self.factors + after * z
             if self.sums_hidden:
                 z = z + rbm.coloured(self.whitener, jax.random.normal(key_z, z.shape, z.dtype))
             else:
                 z = self._moved_factors(key_z, state.z, z, h, mass, after)
             mean = mean + self.shift(z)
-        mean = (1.0 - after) * base.centre + after * mean
+        mean = (1.0 - after) * self.centre + after * mean
         if self.region is None:
             x = mean + jax.random.normal(key_x, mean.shape, mean.dtype)
         else:
@@ -154,36 +146,43 @@ class Path(NamedTuple):
         """Metropolis flips of single units and of pairs in turn."""
         n_hidden = state.h.shape[1]
 
-        def one(number: Array, carry: tuple[Hidden, PerRow]) -> tuple[Hidden, PerRow]:
-            h, mass = carry
-            key_units, key_dice = jax.random.split(jax.random.fold_in(key, number))
-            units = jax.random.randint(key_units, (2,), 0, n_hidden)
+        def flipped(key: PRNGKey, number: Array, h: Hidden) -> tuple[Hidden, PerRow]:
+            units = jax.random.randint(key, (2,), 0, n_hidden)
             units = jnp.where(number % 2 == 0, units[:1], units)
             flips = (jnp.arange(n_hidden)[:, None] == units[None, :]).any(axis=1)[None, :]
             then = jnp.where(flips, 1.0 - h, h)
-            new = self.log_choices(then, state.z)
-            gain = ((then - h) * logits).sum(-1) + beta * (new - mass)
-            accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, h.dtype)) < gain
-            return jnp.where(accepted[:, None], then, h), jnp.where(accepted, new, mass)
+            return then, ((then - h) * logits).sum(-1)
 
-        return jax.lax.fori_loop(0, min(n_hidden, MOST_FLIPS), one, (state.h, mass))
+        n_steps = min(n_hidden, MOST_FLIPS)
+        return _metropolis(key, n_steps, state.h, mass, beta, flipped, lambda h: self.log_choices(h, state.z))
 
     def _moved_factors(self, key: PRNGKey, z: Factors, mean: Factors, h: Hidden, mass: PerRow, beta: Array) -> Factors:
         """Metropolis with moves that leave the Gaussian conditional invariant, large and small ones in turn."""
         assert self.whitener is not None
         whitener = self.whitener
 
-        def one(number: Array, carry: tuple[Factors, PerRow]) -> tuple[Factors, PerRow]:
-            z, mass = carry
-            key_z, key_dice = jax.random.split(jax.random.fold_in(key, number))
+        def moved(key: PRNGKey, number: Array, z: Factors) -> tuple[Factors, PerRow]:
             kept = KEPT * (number % 2).astype(z.dtype)
-            noise = rbm.coloured(whitener, jax.random.normal(key_z, z.shape, z.dtype))
-            then = mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise
-            new = self.log_choices(h, then)
-            accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, z.dtype)) < beta * (new - mass)
-            return jnp.where(accepted[:, None], then, z), jnp.where(accepted, new, mass)
+            noise = rbm.coloured(whitener, jax.random.normal(key, z.shape, z.dtype))
+            return mean + kept * (z - mean) + jnp.sqrt(1.0 - kept**2) * noise, jnp.zeros_like(mass)
 
-        return jax.lax.fori_loop(0, 2, one, (z, mass))[0]
+        return _metropolis(key, 2, z, mass, beta, moved, lambda z: self.log_choices(h, z))[0]
+
+
+def _metropolis(
+    key: PRNGKey, n_steps: int, state: Array, mass: PerRow, beta: Array, propose: Callable[..., Any], log_mass: Any
+) -> tuple[Array, PerRow]:
+    """Steps to states that `propose` gives with the log of their chance, but for the power β of `log_mass`."""
+
+    def one(number: Array, carry: tuple[Array, PerRow]) -> tuple[Array, PerRow]:
+        state, mass = carry
+        key_move, key_dice = jax.random.split(jax.random.fold_in(key, number))
+        then, gain = propose(key_move, number, state)
+        new = log_mass(then)
+        accepted = jnp.log(jax.random.uniform(key_dice, mass.shape, mass.dtype)) < gain + beta * (new - mass)
+        return jnp.where(accepted[:, None], then, state), jnp.where(accepted, new, mass)
+
+    return jax.lax.fori_loop(0, n_steps, one, (state, mass))
 
 
 def _softplus_gain(old: Hidden, step: Hidden) -> Hidden:
@@ -204,8 +203,9 @@ class Bracket(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Chains of all groups, [group · member], and what they have weighed so far.
+    """Chains of all groups, and what they have weighed so far.
 
+    chains  [group · member]
     log_w   of each chain since its group was resampled; `lost` is what rounding took from it
     log_z   of each group, up to its last resampling
     forward log F(e) / F(q) by each group, once the chains are at the posterior
@@ -214,20 +214,16 @@ class _Run(NamedTuple):
     """
 
     chains: ChainState
-    log_w: Float[Array, " chain"]
-    lost: Float[Array, " chain"]
+    log_w: Float[Array, "group member"]
+    lost: Float[Array, "group member"]
     log_z: Float[Array, " group"]
     forward: Float[Array, " group"]
-    recent: Float[Array, " chain"]
+    recent: Float[Array, "group member"]
     length: Float[Array, " piece"]
-
-    def by_group(self) -> Float[Array, "group member"]:
-        return self.log_w.reshape(self.log_z.shape[0], -1)
 
     def log_weight(self) -> Float[Array, " group"]:
         """Of each group: log of the mean weight, over all its resamplings."""
-        log_w = self.by_group()
-        return self.log_z + jax.nn.logsumexp(log_w, axis=1) - float(np.log(log_w.shape[1]))
+        return self.log_z + jax.nn.logsumexp(self.log_w, axis=1) - float(np.log(self.log_w.shape[1]))
 
     def measured(self, piece: Array | int) -> _Run:
         """At the end of a piece of the schedule."""
@@ -236,21 +232,17 @@ class _Run(NamedTuple):
 
     def resampled(self, key: PRNGKey, threshold: float) -> _Run:
         """Where few chains carry the weight of their group, chains in proportion to their weights."""
-        log_w = self.by_group()
-        groups, members = log_w.shape
-        share = jax.nn.softmax(log_w, axis=1)
+        (groups, members), dtype = self.log_w.shape, self.log_w.dtype
+        share = jax.nn.softmax(self.log_w, axis=1)
         acts = (share**2).sum(axis=1) * members * threshold > 1.0
-        dice = jax.random.uniform(key, (groups, 1), log_w.dtype) + jnp.arange(members, dtype=log_w.dtype)[None, :]
+        dice = jax.random.uniform(key, (groups, 1), dtype) + jnp.arange(members, dtype=dtype)[None, :]
         own = (jnp.cumsum(share, axis=1)[:, None, :] < (dice / members)[:, :, None]).sum(axis=2)
         own = jnp.where(acts[:, None], jnp.minimum(own, members - 1), jnp.arange(members)[None, :])
         chosen = (own + members * jnp.arange(groups)[:, None]).reshape(-1)
-        kept = jnp.repeat(~acts, members)
-        return self._replace(
-            chains=jax.tree.map(lambda leaf: leaf[chosen], self.chains),
-            log_w=jnp.where(kept, self.log_w, jnp.zeros_like(self.log_w)),
-            lost=jnp.where(kept, self.lost, jnp.zeros_like(self.lost)),
-            log_z=jnp.where(acts, self.log_weight(), self.log_z),
-        )
+        chains = jax.tree.map(lambda leaf: leaf[chosen], self.chains)
+        log_w, lost = (jnp.where(acts[:, None], 0.0, own) for own in (self.log_w, self.lost))
+        log_z = jnp.where(acts, self.log_weight(), self.log_z)
+        return self._replace(chains=chains, log_w=log_w, lost=lost, log_z=log_z)
 
 
 def first_knots(n_rows: int, dtype: np.dtype) -> Knots:
@@ -266,9 +258,9 @@ def up_and_down(
     Chains of a group are resampled where few of them carry its weight, which keeps E[w]: modes then have chains in
     proportion to their mass, however many came to them. The spread between groups gives the standard errors.
     """
-    dtype = path.base.centre.dtype
+    dtype = path.centre.dtype
     n_rounds = n_temperatures // 8
-    n_groups, n_chains = shape[0], shape[0] * shape[1]
+    n_chains = shape[0] * shape[1]
     coupled = path.region is not None and not path.region.draws_exactly
     settling = SETTLING if coupled or not path.sums_hidden else 1
     top, down = settling + n_temperatures, settling + n_temperatures + n_rounds
@@ -304,14 +296,14 @@ def up_and_down(
         before, after = (jnp.interp(moment(each), nodes, knots) for each in (number, number + 1))
         own = jax.vmap(lambda each: jax.random.fold_in(each, number))(keys)
         chains, gain = jax.vmap(path.advance, in_axes=(0, 0, None, None))(own, run.chains, before, after)
-        gain = gain[:, 0]
+        gain = gain.reshape(shape)
         # Summed so that thousands of roundings do not add up.
         exact = gain - run.lost
         log_w = run.log_w + exact
         lost = (log_w - run.log_w) - exact
         return run._replace(chains=chains, log_w=log_w, lost=lost, recent=run.recent + gain)
 
-    zero, none = jnp.zeros(n_chains, dtype), jnp.zeros(n_groups, dtype)
+    zero, none = jnp.zeros(shape, dtype), jnp.zeros(shape[0], dtype)
     run = _Run(chains, zero, zero, none, none, zero, jnp.zeros(KNOTS, dtype))
     with jax.default_matmul_precision("float32"):  # on a GPU too: errors of all products would add up in log w
         run = jax.lax.fori_loop(0, down + n_temperatures, step, run)
@@ -356,7 +348,8 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
         chosen, shifted = held & shifted, shifted & ~held
         present = ~held if present is None else present & ~held
         whitener = None if whitener is None else rbm.factor_whitener(seen, shifted)
-    log_odds, mean = _usual(params, seen)
+    log_odds = rbm.usual_log_odds(params, seen, LEAST_CHANCE)
+    mean = rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
     factors = jnp.zeros((1, params.n_factors), mean.dtype) if seen.factor_prior is None else seen.factor_prior
     centre = mean
     if whitener is not None:
@@ -367,52 +360,32 @@ def path_of_row(params: Params, evidence: Evidence) -> Path:
 
         factors = jax.lax.fori_loop(0, FACTOR_STEPS, one, factors)
         centre = mean + rbm.only(rbm.factor_shift(seen, factors), shifted)
-    return Path(seen, region, choices, chosen, shifted, present, whitener, Base(log_odds, centre, factors))
+    return Path(seen, region, choices, chosen, shifted, present, whitener, log_odds, centre, factors)
 
 
 def path_of_model(params: Params, present: RowsMask | None = None) -> Path:
-    """From the mean activations to the model without evidence; the factors integrate to one.
-
-    `params` may be those of one row's slots, some of which are `present`.
-    """
-    log_odds, mean = _usual(params, params)
-    base = Base(log_odds, mean, jnp.zeros((1, 0), mean.dtype))
+    """From the mean activations to the model, or that of one row's slots; the factors integrate to one."""
+    log_odds = rbm.usual_log_odds(params, params, LEAST_CHANCE)
+    mean = rbm.latent_mean(params, jax.nn.sigmoid(log_odds))
     without = params._replace(loadings=params.loadings[..., :0], factor_prior=None)
     none = jnp.zeros(mean.shape, bool)
-    return Path(without, None, (), none, none, present, None, base)
-
-
-def _usual(params: Params, seen: Params) -> tuple[Hidden, Rows]:
-    """Log-odds of the mean activations, and the mean of x given these, by slot of one row."""
-    chance = jnp.clip(params.hidden_mean, LEAST_CHANCE, 1.0 - LEAST_CHANCE)[None, :]
-    log_odds = jnp.log(chance) - jnp.log1p(-chance)
-    if seen.hidden_bias.ndim == 2 and params.hidden_bias.ndim == 1:  # where presence moves γ
-        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
-    return log_odds, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))
-
-
-def _of_rows(path: Callable[[Evidence], Path], key: PRNGKey, evidence: Evidence, knots: Knots, *how: Any) -> Bracket:
-    """Every row uses the same random numbers."""
-
-    def of_row(row: Evidence, own: Float[Array, " knot"]) -> Bracket:
-        return up_and_down(key, path(row.lift(evidence.sites_shared)), own, *how)
-
-    return jax.vmap(of_row, in_axes=(evidence.row_axes(), 0))(evidence, knots)
+    return Path(without, None, (), none, none, present, None, log_odds, mean, jnp.zeros((1, 0), mean.dtype))
 
 
 def log_evidence_annealed(
     key: PRNGKey, params: Params, evidence: Evidence, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS
 ) -> Bracket:
-    """log F(e) = log Σ_h Ω(h) P(e | h) of every row."""
-    return _of_rows(lambda row: path_of_row(params, row), key, evidence, knots, n_temperatures, shape)
+    """log F(e) = log Σ_h Ω(h) P(e | h) of every row; every row uses the same random numbers."""
+    one = lambda row, own: up_and_down(key, path_of_row(params, row), own, n_temperatures, shape)  # noqa: E731
+    return evidence.by_row(one, knots)
 
 
 def log_normaliser_annealed(
     key: PRNGKey, params: Params, evidence: Evidence, n_temperatures: Count, knots: Knots, shape: tuple = CHAINS
 ) -> Bracket:
     """log F(∅) = log Σ_h Ω(h) over each row's own sites."""
-    own = lambda row: path_of_model(row.seen(params), row.present)  # noqa: E731
-    return _of_rows(own, key, evidence, knots, n_temperatures, shape)
+    path = lambda row: path_of_model(row.seen(params), row.present)  # noqa: E731
+    return evidence.by_row(lambda row, own: up_and_down(key, path(row), own, n_temperatures, shape), knots)
 
 
 def log_partition_annealed(
@@ -422,8 +395,6 @@ def log_partition_annealed(
     found = up_and_down(key, path_of_model(params), knots[0], n_temperatures, shape)
     return jax.tree.map(lambda leaf: leaf[None], found)
 
-
-# ---- More temperatures until bounds are narrow
 
 WIDTH, WIDTH_PER_SITE = 0.1, 0.0005  # of narrow bounds, in nats: at least, and for each site
 FIRST, MOST = 32, 8192  # temperatures
@@ -442,7 +413,8 @@ class Scores(NamedTuple):
 
     @property
     def width(self) -> np.ndarray:
-        return _width(self.lower, self.upper)
+        """Of the bounds; 0 where both are −∞."""
+        return np.subtract(self.upper, self.lower, out=np.zeros_like(self.upper), where=self.lower != self.upper)
 
     @classmethod
     def of(cls, value: np.ndarray, error: np.ndarray) -> Scores:
@@ -468,11 +440,8 @@ def scores(bracket: Bracket) -> Scores:
     reverse = np.where(impossible, forward, reverse)
     value, error = 0.5 * (forward + reverse), 0.5 * np.where(impossible, 0.0, np.hypot(forward_error, reverse_error))
     lower, upper = np.minimum(forward, reverse) - SAFETY * error, np.maximum(forward, reverse) + SAFETY * error
-    return Scores(value, lower, upper, _width(lower, upper) / (2.0 * SAFETY))
-
-
-def _width(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    return np.subtract(upper, lower, out=np.zeros_like(upper), where=lower != upper)
+    found = Scores(value, lower, upper, error)
+    return found._replace(error=found.width / (2.0 * SAFETY))
 
 
 def budget_of_rows(params: Params, rows: Buckets) -> int:
@@ -520,17 +489,7 @@ def width_of_narrow(n_sites: np.ndarray) -> np.ndarray:
     return np.maximum(WIDTH, WIDTH_PER_SITE * n_sites)
 
 
-def by_rows(function: Callable[..., Bracket], evidence: Buckets, knots: np.ndarray) -> Bracket:
-    """`function(evidence, knots)` for all rows, as many at once as always: a row's result depends on that row alone."""
+def rows_at_once(bucket: Evidence) -> int:
+    """How many rows are annealed together, a power of two."""
     cells = CELLS if jax.default_backend() == "cpu" else CELLS_OF_GPU
-    parts, places = [], []
-    for bucket, place in zip(evidence.on_host().buckets, evidence.places, strict=True):
-        size = int(2 ** np.clip(np.log2(cells / n_slots(bucket)) // 1, 0, np.log2(MOST_ROWS * cells // CELLS)))
-        for begin in range(0, len(place), size):
-            own = np.arange(begin, begin + size)
-            some = function(bucket.rows(np.minimum(own, len(place) - 1)), knots[place[np.minimum(own, len(place) - 1)]])
-            count = min(size, len(place) - begin)
-            parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], some))
-            places.append(place[begin : begin + count])
-    back = np.argsort(np.concatenate(places), kind="stable")
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
+    return int(2 ** np.clip(np.log2(cells / n_slots(bucket)) // 1, 0, np.log2(MOST_ROWS * cells // CELLS)))

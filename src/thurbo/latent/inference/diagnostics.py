@@ -28,11 +28,15 @@ def array_stats() -> Any:
     return found
 
 
-def _checked(draws: np.ndarray | Array, least_chains: int) -> np.ndarray:
+def _of_chains(statistic: str, draws: np.ndarray | Array, least_chains: int, method: str) -> np.ndarray:
+    """A statistic of arviz-stats, of draws[chain, draw, ...]."""
     draws = np.asarray(draws, np.float64)
     if draws.ndim < 2 or draws.shape[0] < least_chains or draws.shape[1] < 4:
         raise ValueError(f"draws of shape {draws.shape} are not [chain, draw, ...], {least_chains} by 4 at the least")
-    return draws
+    compute = getattr(array_stats(), statistic)
+    if draws.size == 0:
+        return np.zeros(draws.shape[2:])
+    return np.asarray(compute(draws, chain_axis=0, draw_axis=1, method=method), np.float64)
 
 
 def ess(draws: np.ndarray | Array) -> np.ndarray:
@@ -41,11 +45,7 @@ def ess(draws: np.ndarray | Array) -> np.ndarray:
     Split in halves and rank-normalised, so it is the same for every increasing function of the draws. A quantity that
     never changes counts in full; one that is not finite gives nan.
     """
-    draws = _checked(draws, 1)
-    stats = array_stats()
-    if draws.size == 0:
-        return np.zeros(draws.shape[2:])
-    return np.asarray(stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk"), np.float64)
+    return _of_chains("ess", draws, 1, "bulk")
 
 
 def rhat(draws: np.ndarray | Array) -> np.ndarray:
@@ -54,12 +54,9 @@ def rhat(draws: np.ndarray | Array) -> np.ndarray:
     Split in halves and rank-normalised. A quantity that never changes gives 1, chains that are each constant at
     different values infinity, and one that is not finite nan.
     """
-    draws = _checked(draws, 2)
-    stats = array_stats()
-    if draws.size == 0:
-        return np.zeros(draws.shape[2:])
+    draws = np.asarray(draws, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.asarray(stats.rhat(draws, chain_axis=0, draw_axis=1, method="rank"), np.float64)
+        value = _of_chains("rhat", draws, 2, "rank")
     return np.where(draws.max(axis=(0, 1)) == draws.min(axis=(0, 1)), 1.0, value)
 
 

@@ -115,11 +115,11 @@ def annealed_activation(
     log-odds (1 − β) logit c + β (γ + Wᵀx).
     """
     dtype = params.weights.dtype
-    rate = jnp.clip(params.hidden_mean, 0.02, 0.98)
-    base, centre = jnp.log(rate) - jnp.log1p(-rate), rbm.latent_mean(params, rate[None, :])
+    base = rbm.usual_log_odds(params, params, 0.02)
+    centre = rbm.latent_mean(params, jax.nn.sigmoid(base))
 
     def log_density(x: Rows, beta: Array) -> Float[Array, " row"]:
-        logits = (1.0 - beta) * base[None, :] + beta * rbm.hidden_logits(params, x)
+        logits = (1.0 - beta) * base + beta * rbm.hidden_logits(params, x)
         # m(c)ᵀx at β = 0, αᵀx at β = 1: the units' share of the mean is in their log-odds.
         linear = (x * (centre - beta * (centre - params.site_bias[None, :]))).sum(-1)
         return linear + jax.nn.softplus(logits).sum(-1)
@@ -129,7 +129,7 @@ def annealed_activation(
         before, beta = (j.astype(dtype) / n_temperatures for j in (i, i + 1))
         log_w = log_w + log_density(x, beta) - log_density(x, before)
         key_h, key_x = jax.random.split(jax.random.fold_in(key, i))
-        logits = (1.0 - beta) * base[None, :] + beta * rbm.hidden_logits(params, x)
+        logits = (1.0 - beta) * base + beta * rbm.hidden_logits(params, x)
         h = (uniforms(key_h, logits.shape, dtype) < jax.nn.sigmoid(logits)).astype(dtype)
         mean = centre + beta * (rbm.latent_mean(params, h) - centre)
         return mean + normals(key_x, mean.shape, dtype), log_w
@@ -180,8 +180,7 @@ def seek_mode(
             x = mean + root * jax.random.normal(key_x, mean.shape, dtype)
         else:
             x = root * region.stretch(1.0 / root).draw(key_x, x / root, mean / root)
-        chance = jax.nn.sigmoid(rbm.hidden_logits(params, x) / temperature)
-        h = (jax.random.uniform(key_h, h.shape, dtype) < chance).astype(dtype)
+        h = rbm.bernoulli(key_h, rbm.hidden_logits(params, x) / temperature)
         collected = (step >= n_cooling + n_freezing).astype(dtype)
         return (h, x, total_x + collected * x, total_h + collected * h), None
 

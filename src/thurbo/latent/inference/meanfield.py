@@ -21,6 +21,8 @@ from thurbo.latent.rbm import Params
 
 PREDICTION_STEPS, CONVERGED_STEPS = 5, 30  # for models that are trained by prediction through them, and otherwise
 
+LEAST_CHANCE = 1e-4  # of either value of a hidden unit where the steps start
+
 _State = tuple[Hidden, Factors, Rows]  # log-odds of h, z, and the mean of x given q(h)
 
 
@@ -62,7 +64,7 @@ def mean_field(
     region = given.region if mass == "exact" else given.region.smooth()
     self_coupling = rbm.squared_weights(seen, evidence.free)
 
-    usual = rbm.latent_mean(seen, jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4)[None, :])
+    usual = rbm.latent_mean(seen, jnp.clip(params.hidden_mean, LEAST_CHANCE, 1.0 - LEAST_CHANCE)[None, :])
 
     def one(state: _State, _: None) -> tuple[_State, Float[Array, " slot"]]:
         log_odds, z, mean = state
@@ -78,12 +80,9 @@ def mean_field(
         log_odds = damping * log_odds + (1.0 - damping) * fresh
         return (log_odds, z, rbm.latent_mean(seen, jax.nn.sigmoid(log_odds))), seen_of_x[:n_felt].mean(axis=0)
 
-    rate, rows = jnp.clip(params.hidden_mean, 1e-4, 1.0 - 1e-4), evidence.n_rows
-    log_odds = (jnp.log(rate) - jnp.log1p(-rate))[None, :]
-    if seen.hidden_bias.ndim == 2:  # where presence moves the start, as it moves γ
-        log_odds = log_odds + (seen.hidden_bias - params.hidden_bias[None, :])
+    rows, log_odds = evidence.n_rows, rbm.usual_log_odds(params, seen, LEAST_CHANCE)
     mean = jnp.broadcast_to(rbm.latent_mean(seen, jax.nn.sigmoid(log_odds)), evidence.observed.shape)
-    z = jnp.zeros((rows, params.n_factors), rate.dtype) if seen.factor_prior is None else seen.factor_prior
+    z = jnp.zeros((rows, params.n_factors), log_odds.dtype) if seen.factor_prior is None else seen.factor_prior
     start = jnp.broadcast_to(log_odds, (rows, params.n_hidden)), z, mean
     (log_odds, z, mean), felt = jax.lax.scan(one, start, None, length=n_steps)
     return MeanField(jax.nn.sigmoid(log_odds), log_odds, z, given.whitener, jax.lax.stop_gradient(felt[-1]), mean)

@@ -1,7 +1,10 @@
-"""§4.3 What the evidence of a row says about hidden units and other variables, by three methods under one name.
+"""§4.3, §4.4, A.1.1 What the evidence of a row says about hidden units and other variables; its probability, exactly.
 
 `expectation` averages a function of the hidden state over P(h, z | e): "exact" sums over all states, "gibbs" averages
 over a chain, "mean-field" plugs in q with its variances. Each row's answer is the same whatever its neighbours.
+
+Enumeration also gives log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h), where hidden units are few (annealing.py where
+they are not). With one or two Gaussian factors the sum runs over Gauss–Hermite nodes of z as well.
 """
 
 from __future__ import annotations
@@ -11,15 +14,19 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import logsumexp
 
 from thurbo._typing import Array, Factors, Float, Hidden, PerRow, PRNGKey, Rows, RowsMask
 from thurbo.latent import rbm
 from thurbo.latent.evidence import Evidence
 from thurbo.latent.inference import gibbs
-from thurbo.latent.inference.likelihood import hidden_states, log_joint
 from thurbo.latent.inference.meanfield import deviation, mean_field
-from thurbo.latent.rbm import Params, Sites
+from thurbo.latent.rbm import LOG_2PI, Params, Sites
+
+MAX_ENUMERATED = 20  # hidden units; 2^20 states
+MAX_QUADRATURE_FACTORS = 2
+_STATES_AT_ONCE = 8  # states mapped together: enough to fill the vector units, few enough to stay in cache
 
 Method = Literal["exact", "gibbs", "mean-field"]
 
@@ -56,7 +63,7 @@ class Belief(NamedTuple):
 
 
 Function = Callable[..., Any]  # of a belief, and of what differs between rows
-Weights = Float[Array, "state row"]  # P(h, z | e) of every enumerated state
+Weights = Float[Array, "state #row"]  # of every enumerated state, such as P(h, z | e)
 
 
 def expectation(
@@ -93,11 +100,86 @@ def summary(params: Params, evidence: Evidence, n_steps: int) -> Belief:
     return Belief(q.hidden, q.factors, None, q.whitener)
 
 
+class HiddenStates(NamedTuple):
+    """Every joint state of the hidden layer, with the log-weight of its quadrature node (0 without factors)."""
+
+    h: Float[Array, "state hidden"]
+    z: Float[Array, "state factor"]
+    log_weight: Float[Array, " state"]
+
+
+def hidden_states(n_hidden: int, n_factors: int, dtype: np.dtype, n_nodes: int = 32) -> HiddenStates:
+    """All h ∈ {0,1}^K times the Gauss–Hermite nodes of z ~ N(0, I)."""
+    if n_hidden > MAX_ENUMERATED or n_factors > MAX_QUADRATURE_FACTORS:
+        raise ValueError(f"{n_hidden} hidden units and {n_factors} factors are too many to enumerate")
+    h = (np.arange(2**n_hidden)[:, None] >> np.arange(n_hidden)[None, :]) & 1
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    z, log_weight = np.zeros((1, 0)), np.zeros(1)
+    for _ in range(n_factors):
+        z = np.hstack([np.repeat(z, n_nodes, axis=0), np.tile(nodes[:, None], (len(z), 1))])
+        log_weight = np.repeat(log_weight, n_nodes) + np.tile(np.log(weights / weights.sum()), len(log_weight))
+    both = np.repeat(h, len(z), axis=0), np.tile(z, (len(h), 1)), np.tile(log_weight, len(h))
+    return HiddenStates(*(jnp.asarray(each, dtype) for each in both))
+
+
+def log_joint(params: Params, evidence: Evidence, states: HiddenStates) -> tuple[Weights, Weights]:
+    """log Ω(h) + log P(e | h, z) and log Ω(h), each with its node's weight, for every state and row.
+
+    log Ω(h) is that of all rows, [state, 1], where they share their sites and all of these are present.
+    """
+    seen = evidence.seen(params)
+    if evidence.sites_shared:  # each state has one mean for all rows
+        mean = rbm.latent_mean(seen, states.h)
+        prior = (states.h @ seen.hidden_bias + states.log_weight)[:, None]
+        if evidence.present is None:
+            prior = prior + 0.5 * (mean * mean).sum(-1, keepdims=True)
+        else:
+            prior = prior + 0.5 * (mean * mean) @ evidence.present.astype(mean.dtype).T
+        return prior + evidence.log_mass_of_states(mean + rbm.factor_shift(seen, states.z), seen.gauge), prior
+    region = evidence.region(seen.gauge)
+
+    def one(state: HiddenStates) -> tuple[PerRow, PerRow]:
+        h, z = (jnp.broadcast_to(each, (evidence.n_rows, len(each))) for each in (state.h, state.z))
+        z = z if seen.factor_prior is None else z + seen.factor_prior
+        prior = rbm.log_omega(seen, h, evidence.present) + state.log_weight
+        return prior + region.log_mass(rbm.latent_mean(seen, h) + rbm.factor_shift(seen, z)), prior
+
+    return jax.lax.map(jax.checkpoint(one), states, batch_size=min(_STATES_AT_ONCE, len(states.h)))
+
+
+def _joint(params: Params, evidence: Evidence) -> tuple[Weights, Weights]:
+    """`log_joint` of all states."""
+    return log_joint(params, evidence, hidden_states(params.n_hidden, params.n_factors, params.weights.dtype))
+
+
 def state_weights(params: Params, evidence: Evidence) -> Weights:
     """P(h, z | e) of every enumerated state."""
-    states = hidden_states(params.n_hidden, params.n_factors, params.weights.dtype)
-    joint, _ = log_joint(params, evidence, states)
+    joint, _ = _joint(params, evidence)
     return jnp.exp(joint - logsumexp(joint, axis=0, keepdims=True))
+
+
+def log_evidence_exact(params: Params, evidence: Evidence) -> PerRow:
+    """log P(e) = log Σ_h Ω(h) P(e | h) − log Σ_h Ω(h), by enumeration."""
+    joint, prior = _joint(params, evidence)
+    return logsumexp(joint, axis=0) - logsumexp(prior, axis=0)
+
+
+def log_partition_exact(params: Params) -> Float[Array, ""]:
+    """log Z = (N/2) log 2π + log Σ_h Ω(h), A.1.1."""
+    states = hidden_states(params.n_hidden, 0, params.weights.dtype).h
+    omega = jax.lax.map(lambda h: rbm.log_omega(params, h[None, :])[0], states, batch_size=min(256, len(states)))
+    return logsumexp(omega) + 0.5 * params.site_bias.shape[0] * LOG_2PI
+
+
+def log_normaliser_exact(params: Params, evidence: Evidence) -> PerRow:
+    """log Σ_h Ω(h) over each row's own sites, by enumeration."""
+    seen = evidence.seen(params)
+    states = hidden_states(params.n_hidden, 0, params.weights.dtype).h
+
+    def one(h: Float[Array, " hidden"]) -> PerRow:
+        return rbm.log_omega(seen, jnp.broadcast_to(h, (evidence.n_rows, len(h))), evidence.present)
+
+    return logsumexp(jax.lax.map(one, states, batch_size=min(_STATES_AT_ONCE, len(states))), axis=0)
 
 
 def _by_enumeration(
@@ -118,8 +200,7 @@ def _by_enumeration(
     def add(total: Any, item: tuple) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, of_state(*item)), None
 
-    like = jax.eval_shape(of_state, weights[0], states.h[0], states.z[0])
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_state, weights[0], states.h[0], states.z[0]))
     total, _ = jax.lax.scan(add, zero, (weights, states.h, states.z))
     return total
 
@@ -133,8 +214,8 @@ def _by_gibbs(
     the row, and the random numbers cost next to nothing.
     """
 
-    def of_row(row: Evidence, *values: Array) -> Any:
-        one, own = row.lift(evidence.sites_shared), [value[None] for value in values]
+    def of_row(one: Evidence, *values: Array) -> Any:
+        own = [value[None] for value in values]
         given = gibbs.clamp(params, one)
         state = gibbs.start(jax.random.fold_in(key, 0), given, mean_field(params, one, 10).hidden)
         state = gibbs.run(jax.random.fold_in(key, 1), state, given, n_draws)
@@ -149,11 +230,11 @@ def _by_gibbs(
             return (state, jax.tree.map(jnp.add, total, function(belief, *own))), None
 
         like = jax.eval_shape(lambda: function(Belief(state.h, state.z, state.h), *own))
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+        zero = jax.tree.map(jnp.zeros_like, like)
         (_, total), _ = jax.lax.scan(add, (state, zero), jnp.arange(2, n_draws + 2))
         return jax.tree.map(lambda v: v[0] / n_draws, total)
 
-    return jax.vmap(of_row, in_axes=(evidence.row_axes(), *(0 for _ in rowwise)))(evidence, *rowwise)
+    return evidence.by_row(of_row, *rowwise)
 
 
 def hidden_probability(belief: Belief) -> tuple[Hidden, Factors]:

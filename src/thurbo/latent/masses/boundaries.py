@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from numpy.polynomial.legendre import leggauss
+from numpy.polynomial.legendre import leggauss, legvander
 
 from thurbo._typing import Array, Bool, Float, Int
 from thurbo.latent import truncnorm
@@ -27,6 +28,8 @@ ItemsMask = Bool[Array, "item *row"]
 Points = Float[Array, "point *row"]
 Scalar = Float[Array, "*row"]
 Panelled = Float[Array, "node panel *row"]
+Utilities = Float[Array, "row order item"]
+PerOrder = Float[Array, "row order"]
 _PHI_0 = math.exp(-HALF_LOG_2PI)
 
 
@@ -52,31 +55,9 @@ def rule(dtype: Any, depth: int = 2, width: int = 1) -> Rule:
 
 
 @jax.custom_jvp
-def log_both(z: Array) -> tuple[Array, Array]:
-    """log Φ(z) and log Φ(−z), each to full relative precision in its own tail."""
-    slopes = truncnorm.SINGLE if z.dtype == jnp.float32 else truncnorm.DOUBLE
-    c = jnp.abs(z)
-    origin = truncnorm.origin_at(c, slopes)
-    small = jnp.log(origin.y) - origin.partial[-1] - 0.5 * c * c - HALF_LOG_2PI
-    large = jnp.log1p(-jnp.exp(small))
-    return jnp.where(z < 0.0, small, large), jnp.where(z < 0.0, large, small)
-
-
-@log_both.defjvp
-def _log_both_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    (z,), (dz,) = primals, tangents
-    below, above = log_both(z)
-    density = log_phi(z)
-    return (below, above), (jnp.exp(density - below) * dz, -jnp.exp(density - above) * dz)
-
-
-@jax.custom_jvp
 def log_below(z: Array) -> tuple[Array, Array]:
     """log Φ(z) and its slope, the hazard φ/Φ."""
-    c = jnp.abs(z)
-    origin = truncnorm.origin_at(c, truncnorm.SINGLE if z.dtype == jnp.float32 else truncnorm.DOUBLE)
-    ratio = origin.y * jnp.exp(-origin.partial[-1])
-    square = 0.5 * c * c
+    ratio, square = truncnorm.mills_ratio(jnp.abs(z)), 0.5 * z * z
     bump = _PHI_0 * jnp.exp(-square)
     is_below = z < 0.0
     share = jnp.where(is_below, ratio, 1.0 - bump * ratio)
@@ -112,12 +93,12 @@ class Split(NamedTuple):
 
 def split_log_density(split: Split, s: Points) -> Points:
     """log of Π_lower Φ · Π_upper Q · Σ_edge φ/(σ Q) at each s: the density of min(edge) among orders that hold."""
-    z = (s[:, None] - split.mean[None]) / split.deviation[None]
-    below, above = log_both(z)
-    lower, upper, edge = split.lower[None], split.upper[None], split.edge[None]
-    total = jnp.where(lower, below, 0.0).sum(axis=1) + jnp.where(upper, above, 0.0).sum(axis=1)
-    hazard = log_phi(z) - above - jnp.log(split.deviation)[None]
-    return total + logsumexp(jnp.where(edge, hazard, -jnp.inf), axis=1)
+    side = jnp.where(split.lower, 1.0, -1.0).astype(s.dtype)
+    z = (s[:, None] - split.mean[None]) * (side / split.deviation)[None]  # each item as seen from its own side
+    value, _ = log_below(z)
+    total = jnp.where((split.lower | split.upper)[None], value, 0.0).sum(axis=1)
+    hazard = log_phi(z) - value - jnp.log(split.deviation)[None]
+    return total + logsumexp(jnp.where(split.edge[None], hazard, -jnp.inf), axis=1)
 
 
 def added(value: Array, axis: int) -> Array:
@@ -177,16 +158,41 @@ def in_portions(function: Callable[..., Scalar], values: Sequence[Array], size: 
     return lax.map(lambda part: function(*part), tuple(map(cut, values))).reshape(-1)[:n]
 
 
+def with_slopes(value: Callable[..., Scalar] | None, slopes: Callable[..., Any], of: slice) -> Callable[..., Scalar]:
+    """A function whose value `slopes` gives, too, followed by its derivatives by the items of some arguments."""
+    function = jax.custom_jvp(value or (lambda *arguments: slopes(*arguments)[0]))
+
+    @function.defjvp
+    def of_tangents(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Scalar, Scalar]:
+        found, *by_item = slopes(*primals)
+        change: Any = sum((slope * tangent).sum(axis=0) for slope, tangent in zip(by_item, tangents[of], strict=True))
+        return found, change
+
+    return function
+
+
 def beside(first: Any, second: Any) -> Any:
     """Two sets of rows as one, so that one loop serves both."""
     return jax.tree.map(lambda one, other: jnp.concatenate([one, other], axis=-1), first, second)
 
 
+def inwards(
+    look: Callable[[Array], Sequence[Array]], lowest: Array, side: Array, peak: Array, start: Array, n: int
+) -> Array:
+    """`n` steps of Newton from outside, left or right of the peak, to where a concave log-density is `lowest`."""
+
+    def step(_: Any, s: Array) -> Array:
+        value, slope, _ = look(s)
+        step = (lowest - value) / slope  # concave: from outside, Newton stays outside
+        return jnp.where((side * step < 0.0) & (side * (s + step - peak) > 0.0), s + step, s)
+
+    return lax.fori_loop(0, n, step, start)
+
+
 def span_of(first: Split, second: Split, drop: float) -> tuple[Scalar, Scalar]:
     """From the far left of one boundary to the far right of another one, or of the same.
 
-    Beyond, the log-density, which is concave, lies more than `drop` below its peak: Newton's steps to the peak, then
-    from outside to the end. No gradient flows through it.
+    Beyond, the log-density, which is concave, lies more than `drop` below its peak. No gradient flows through it.
     """
     n_rows, both = first.mean.shape[-1], lax.stop_gradient(beside(first, second))
     split = lax.stop_gradient(first) if first is second else both
@@ -205,13 +211,8 @@ def span_of(first: Split, second: Split, drop: float) -> tuple[Scalar, Scalar]:
     if first is second:
         peak, height, widest = (beside(each, each) for each in (peak, height, widest))
     side = jnp.asarray(np.repeat([-1.0, 1.0], n_rows), peak.dtype)
-
-    def inwards(_: Any, s: Scalar) -> Scalar:
-        value, slope, _ = slopes_of(both, s)
-        step = (height - drop - value) / slope  # concave: from outside, Newton stays outside
-        return jnp.where((side * step < 0.0) & (side * (s + step - peak) > 0.0), s + step, s)
-
-    at = lax.fori_loop(0, 4, inwards, peak + side * math.sqrt(2.0 * drop) * widest)
+    outside = peak + side * math.sqrt(2.0 * drop) * widest
+    at = inwards(partial(slopes_of, both), height - drop, side, peak, outside, 4)
     return at[:n_rows], at[n_rows:]
 
 
@@ -234,13 +235,8 @@ def log_mass_of_two(split: Split) -> Scalar:
 
 
 def interpolation(x: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """[…, node]: values at the nodes x → values of their polynomial at other points, by barycentric weights."""
-    difference = x[:, None] - x[None, :] + np.eye(len(x))
-    barycentric = 1.0 / difference.prod(axis=1)
-    gap = at[..., None] - x
-    hit = np.abs(gap) < 1e-14
-    ratio = barycentric / np.where(hit, 1.0, gap)
-    return np.where(hit.any(axis=-1, keepdims=True), hit, ratio / ratio.sum(axis=-1, keepdims=True))
+    """[…, node]: values at Gauss nodes x → values of their polynomial at other points."""
+    return legvander(at, len(x) - 1) @ np.linalg.inv(legvander(x, len(x) - 1))
 
 
 FAR = 40.0  # Φ is 1 here: the argument used for an item that takes no part
@@ -262,79 +258,53 @@ def effort(dtype: Any) -> Effort:
     return Effort(16, 10.0, 3, 2) if dtype == jnp.float32 else Effort(64, 38.0, 8, 4)
 
 
-class Rivals(NamedTuple):
-    """The others as seen by the chosen item: each lies below u with probability Φ(a + b u)."""
-
-    a: Items
-    b: Items
-
-
-def _look(rivals: Rivals, u: Points) -> tuple[Points, Points, Points]:
-    """The log-density at some points, its slope and minus its second derivative, which is at least 1."""
-    b = rivals.b[None]
-    z = rivals.a[None] + b * u[:, None]
-    value, hazard = log_below(z)
-    slope = added(b * hazard, 1) - u
-    return added(value, 1) - 0.5 * u * u, slope, 1.0 + added(b * b * bend_below(z, hazard), 1)
-
-
-def _grid(rivals: Rivals, how: Effort) -> tuple[Points, Scalar, Scalar]:
+def _grid(a: Items, b: Items, how: Effort) -> tuple[Points, Scalar, Scalar]:
     """Nodes where the integrand is not negligible, half their span, and the log-density near its peak.
 
     No gradient flows through the nodes.
     """
-    rivals = Rivals(*(lax.stop_gradient(value) for value in rivals))
+    a, b = lax.stop_gradient((a[None], b[None]))
+
+    def look(u: Points) -> tuple[Points, Points, Points]:
+        """The log-density at some points, its slope and minus its second derivative, which is at least 1."""
+        z = a + b * u[:, None]
+        value, hazard = log_below(z)
+        slope = added(b * hazard, 1) - u
+        return added(value, 1) - 0.5 * u * u, slope, 1.0 + added(b * b * bend_below(z, hazard), 1)
 
     def climb(_: Any, u: Points) -> Points:
-        _, slope, bend = _look(rivals, u)  # a slope that falls ever less steeply: from 0, Newton comes from the left
+        _, slope, bend = look(u)  # a slope that falls ever less steeply: from 0, Newton comes from the left
         return u + slope / bend
 
-    peak = lax.fori_loop(0, how.climbs, climb, jnp.zeros_like(rivals.a[:1]))
-    height, _, bend = _look(rivals, peak)
+    peak = lax.fori_loop(0, how.climbs, climb, jnp.zeros_like(a[:, 0]))
+    height, _, bend = look(peak)
     side = jnp.asarray([-1.0, 1.0], peak.dtype)[:, None]
     # To the left it falls more steeply than at the peak, to the right at least like the chosen item's own density.
     start = peak + side * math.sqrt(2.0 * how.drop) * jnp.concatenate([lax.rsqrt(bend), jnp.ones_like(bend)])
-
-    def inwards(_: Any, u: Points) -> Points:
-        value, slope, _ = _look(rivals, u)
-        step = (height - how.drop - value) / slope  # concave: from outside, Newton stays outside
-        return jnp.where((side * step < 0.0) & (side * (u + step - peak) > 0.0), u + step, u)
-
-    left, right = lax.fori_loop(0, how.inwards, inwards, start)
+    left, right = inwards(look, height - how.drop, side, peak, start, how.inwards)
     half = 0.5 * (right - left)
     at = jnp.asarray(leggauss(how.points)[0] + 1.0, half.dtype)
     return left[None] + half[None] * at[:, None], half, height[0]
 
 
-@jax.custom_jvp
-def log_mass_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> Scalar:
-    """log P(the one item of `top` is above all of `rest`), independent normal utilities."""
-    return slopes_of_choice(mean, deviation, top, rest)[0]
-
-
-@log_mass_of_choice.defjvp
-def _log_mass_of_choice_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Scalar, Scalar]:
-    value, by_mean, by_deviation = slopes_of_choice(*primals)
-    return value, (by_mean * tangents[0]).sum(axis=0) + (by_deviation * tangents[1]).sum(axis=0)
-
-
 def slopes_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsMask) -> tuple[Scalar, Items, Items]:
-    """log P with its slopes by means and deviations.
+    """log P(the one item of `top` is above all of `rest`), and its slopes by means and deviations.
 
-    They are averages over u given the choice, of u itself and of the others' hazards there.
+    They are averages over u given the choice, of u itself and of the hazards of the others there: these lie below u
+    with probability Φ(a + b u).
     """
     how = effort(mean.dtype)
     own_mean, own_deviation = (jnp.where(top, value, 0.0).sum(axis=0)[None] for value in (mean, deviation))
     a = jnp.where(rest, (own_mean - mean) / deviation, FAR)
-    rivals = Rivals(a, jnp.where(rest, own_deviation / deviation, 0.0))
-    nodes, half, height = _grid(rivals, how)
+    b = jnp.where(rest, own_deviation / deviation, 0.0)
+    nodes, half, height = _grid(a, b, how)
 
     # Node by node, which took 0.6 of the time of sums over a node axis; XLA on CPU gets one of those wrong for
     # 24 nodes, 8 items and 8,000 rows at once. Sums are in units of the density's own height: its mass, of u and u²,
     # and of the others' hazards and hazard · z.
     def add(so_far: Any, node: tuple[Scalar, Scalar]) -> tuple[Any, None]:
         u, weight = node
-        z = rivals.a + rivals.b * u[None]
+        z = a + b * u[None]
         value, hazard = log_below(z)
         chance = weight * jnp.exp(added(value, 0) - 0.5 * u * u - height)
         pushed = chance[None] * hazard
@@ -348,3 +318,6 @@ def slopes_of_choice(mean: Items, deviation: Items, top: ItemsMask, rest: ItemsM
     by_mean = jnp.where(top, first[None], jnp.where(rest, -push, 0.0)) / scale
     by_deviation = jnp.where(top, (second - mass)[None], jnp.where(rest, -moment, 0.0)) / scale
     return jnp.log(mass * half) + height - HALF_LOG_2PI, by_mean, by_deviation
+
+
+log_mass_of_choice = with_slopes(None, slopes_of_choice, slice(0, 2))

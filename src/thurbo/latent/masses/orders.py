@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial, reduce
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +23,15 @@ from thurbo.latent.masses.boundaries import (
     ItemsCode,
     ItemsMask,
     Panelled,
+    PerOrder,
     Scalar,
     Split,
+    Utilities,
     beside,
     ends_of,
     in_portions,
     interpolation,
     log_below,
-    log_both,
     log_mass_of_choice,
     log_mass_of_two,
     log_phi,
@@ -39,9 +40,12 @@ from thurbo.latent.masses.boundaries import (
     slopes_of_choice,
     split_log_density,
     times,
+    with_slopes,
 )
 
-Utilities = Float[Array, "row order item"]
+Form = Literal["choice", "permutation", "ranking", "places", "any"]  # what all orders are, see `form_of`
+Codes = Int[Array, "row order item"]
+Own = Float[Array, " item"]
 Sets = tuple[Panelled, ...]  # log F of each set
 
 
@@ -119,12 +123,32 @@ class ChainPanels(NamedTuple):
     t: Panelled
     centre: Scalar
     half: Scalar  # of the width of a panel
-    log_half: Scalar
     steps: Steps
 
-    def moments(
-        self, chance: Float[Array, "step node panel row"], mean: Array, precision: Array
-    ) -> tuple[Array, Array, Array]:
+    def climb(self, log_f: Sets, step: Step, ways: Ways) -> Sets:
+        """log Σ ∫_{s<t} F(s) φ(s) ds over the edges into each set; one that none leads to stays as it is."""
+        fresh = []
+        for number, old in enumerate(log_f):
+            edges = [(edge, a) for edge, (a, b) in enumerate(ways.edges) if b == number]
+            terms = [log_f[a] + log_phi(_z(self.t, step, e)) + step.log_precision[e][None, None] for e, a in edges]
+            is_reached = reduce(jnp.logical_or, [step.here[edge] for edge, _ in edges])[None, None]
+            fresh.append(jnp.where(is_reached, self._cumulate(terms), old))
+        return tuple(fresh)
+
+    def _cumulate(self, terms: list[Array]) -> Panelled:
+        """log ∫_{s<t} Σ exp(terms) ds at every node t, from the terms at all nodes: whole panels to its left, and the
+        short intervals of its own."""
+        top = lax.stop_gradient(reduce(jnp.maximum, [term.max(axis=0) for term in terms]))
+        inner = [jnp.exp(times(self.steps.spread, term - top[None])) for term in terms]
+        upto = times(self.steps.upto, reduce(jnp.add, inner))
+        whole = jnp.log(upto[-1]) + top
+        is_before = jnp.asarray(np.tri(whole.shape[0], k=-1, dtype=bool))[:, :, None]
+        before = logsumexp(jnp.where(is_before, whole[None], -jnp.inf), axis=1)
+        most = jnp.maximum(lax.stop_gradient(before), top)
+        total = jnp.exp(before - most)[None] + upto[:-1] * jnp.exp(top - most)[None]
+        return jnp.log(jnp.maximum(total, jnp.finfo(total.dtype).tiny)) + (most + jnp.log(self.half)[None])[None]
+
+    def moments(self, chance: Float[Array, "step node panel row"], mean: Array, precision: Array) -> tuple[Array, ...]:
         """Sums of chances, of chance · z and of chance · (z² − 1), `[step, row]`, z as seen from an item of each step.
 
         By one product with powers of the places of all nodes, which are the same for all rows: by the mean of t and its
@@ -143,32 +167,6 @@ class ChainPanels(NamedTuple):
         return found[0], found[0] * z, found[0] * second
 
 
-def _climb(log_f: Sets, step: Step, grid: ChainPanels, ways: Ways) -> Sets:
-    """log Σ ∫_{s<t} F(s) φ(s) ds over the edges into each set; one that none leads to stays as it is."""
-    fresh = []
-    for number, old in enumerate(log_f):
-        edges = [(edge, a) for edge, (a, b) in enumerate(ways.edges) if b == number]
-        terms = [log_f[a] + log_phi(_z(grid.t, step, edge)) + step.log_precision[edge][None, None] for edge, a in edges]
-        is_reached = reduce(jnp.logical_or, [step.here[edge] for edge, _ in edges])[None, None]
-        fresh.append(jnp.where(is_reached, _cumulate(terms, grid.log_half, grid.steps), old))
-    return tuple(fresh)
-
-
-def _cumulate(terms: list[Array], log_half: Scalar, steps: Steps) -> Panelled:
-    """log ∫_{s<t} Σ exp(terms) ds at every node t, from the terms at all nodes: whole panels to its left, and the short
-    intervals of its own."""
-    dtype = log_half.dtype
-    top = lax.stop_gradient(reduce(jnp.maximum, [term.max(axis=0) for term in terms]))
-    inner = [jnp.exp(times(steps.spread, term - top[None])) for term in terms]
-    upto = times(steps.upto, reduce(jnp.add, inner))
-    whole = jnp.log(upto[-1]) + top
-    is_before = jnp.asarray(np.tri(whole.shape[0], k=-1, dtype=bool))[:, :, None]
-    before = logsumexp(jnp.where(is_before, whole[None], -jnp.inf), axis=1)
-    most = jnp.maximum(lax.stop_gradient(before), top)
-    total = jnp.exp(before - most)[None] + upto[:-1] * jnp.exp(top - most)[None]
-    return jnp.log(jnp.maximum(total, jnp.finfo(dtype).tiny)) + (most + log_half[None])[None]
-
-
 class End(NamedTuple):
     """The items of the lowest tier, or of the highest."""
 
@@ -178,6 +176,40 @@ class End(NamedTuple):
 
     def z(self, t: Panelled) -> Float[Array, "item node panel row"]:
         return (t[None] - _wide(self.mean)) / _wide(self.deviation)
+
+    def beyond(self, t: Panelled, side: float) -> Panelled:
+        """log P(every item is below t), of the lowest tier, if `side` is 1; that every one is above t if it is −1."""
+        return jnp.where(_wide(self.here), log_below(side * self.z(t))[0], 0.0).sum(axis=0)
+
+    def _hazards(self, t: Panelled) -> tuple[Array, Array]:
+        """log Φ(−z) of the items, and the log of their hazards φ / (σ Φ(−z))."""
+        z = self.z(t)
+        above, _ = log_below(-z)
+        return above, jnp.where(_wide(self.here), log_phi(z) - above - _wide(jnp.log(self.deviation)), -jnp.inf)
+
+    def least(self, t: Panelled) -> Panelled:
+        """log density of the smallest item."""
+        if self.mean.shape[0] == 1:
+            return log_phi(self.z(t)[0]) - jnp.log(self.deviation)[:, None]
+        above, hazard = self._hazards(t)
+        return logsumexp(hazard, axis=0) + jnp.where(_wide(self.here), above, 0.0).sum(axis=0)
+
+    def slopes_of_beyond(self, t: Panelled, chance: Panelled) -> tuple[Items, Items]:
+        """Slopes of E[log P(all below t)] by σ-scaled means and deviations."""
+        z = self.z(t)
+        slope = jnp.where(_wide(self.here), -chance[None] * log_below(z)[1], 0.0)
+        return slope.sum(axis=(1, 2)), (slope * z).sum(axis=(1, 2))
+
+    def slopes_of_least(self, grid: ChainPanels, chance: Panelled) -> tuple[Items, ...]:
+        """Slopes of the expected log density of the smallest item, in the same units."""
+        if self.mean.shape[0] == 1:
+            return grid.moments(chance[None], self.mean, 1.0 / self.deviation)[1:]
+        z = self.z(grid.t)
+        above, log_hazard = self._hazards(grid.t)
+        share = jnp.exp(log_hazard - logsumexp(log_hazard, axis=0)[None])
+        hazard = jnp.exp(log_phi(z) - above)
+        slope = jnp.where(_wide(self.here), chance[None] * (hazard + share * (z - hazard)), 0.0)
+        return slope.sum(axis=(1, 2)), (slope * z - chance[None] * share).sum(axis=(1, 2))
 
 
 class Chain(NamedTuple):
@@ -196,10 +228,6 @@ def _wide(value: Array) -> Array:
     return value[:, None, None]
 
 
-def _mirror(value: Array) -> Array:
-    return jnp.flip(value, axis=(0, 1))
-
-
 def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Chain:
     last, dtype, r = tier.max(axis=0)[None], mean.dtype, rule(mean.dtype, what.between + 2, 1)
     steps = steps_of(r.nodes, r.inner)
@@ -208,8 +236,8 @@ def _lay_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Ch
 
     place = (steps.nodes + 1.0)[:, None] + 2.0 * np.arange(r.panels)[None, :]
     t = left[None, None] + half[None, None] * jnp.asarray(place, dtype)[:, :, None]
-    grid = ChainPanels(t, left + half * r.panels, half, jnp.log(half), steps)
-    log_weights = grid.log_half[None, None] + jnp.asarray(steps.log_weights, dtype)[:, None, None]
+    grid = ChainPanels(t, left + half * r.panels, half, steps)
+    log_weights = jnp.log(half)[None, None] + jnp.asarray(steps.log_weights, dtype)[:, None, None]
     own = _who(what, tier)
     item, spread, here = (part[..., 0, :] for part in _only(own, mean[None, None], deviation[None, None]))
     middle = Step(item, 1.0 / spread, jnp.where(here, -jnp.log(spread), jnp.finfo(dtype).min / 64), here)
@@ -244,46 +272,6 @@ def _only(mask: Array, mean: Array, deviation: Array) -> tuple[Array, Array, Arr
     return pick(mean), jnp.where(there, pick(deviation), 1.0), there
 
 
-def _all_beyond(end: End, t: Panelled, side: float) -> Panelled:
-    """log P(every item is below t), of the lowest tier, if `side` is 1; that every one is above t if it is −1."""
-    return jnp.where(_wide(end.here), log_below(side * end.z(t))[0], 0.0).sum(axis=0)
-
-
-def _hazards(end: End, t: Panelled) -> tuple[Array, Array]:
-    """log Φ(−z) of the highest tier's items, and the log of their hazards φ / (σ Φ(−z))."""
-    z = end.z(t)
-    above, _ = log_below(-z)
-    return above, jnp.where(_wide(end.here), log_phi(z) - above - _wide(jnp.log(end.deviation)), -jnp.inf)
-
-
-def _least_of_top(end: End, t: Panelled) -> Panelled:
-    """log density of the smallest item of the highest tier."""
-    if end.mean.shape[0] == 1:
-        return log_phi(end.z(t)[0]) - jnp.log(end.deviation)[:, None]
-    above, hazard = _hazards(end, t)
-    return logsumexp(hazard, axis=0) + jnp.where(_wide(end.here), above, 0.0).sum(axis=0)
-
-
-def _slopes_below(end: End, t: Panelled, chance: Panelled) -> tuple[Items, Items]:
-    """Slopes of E[log P(all below t)] by σ-scaled means and deviations."""
-    z = end.z(t)
-    slope = jnp.where(_wide(end.here), -chance[None] * log_below(z)[1], 0.0)
-    return slope.sum(axis=(1, 2)), (slope * z).sum(axis=(1, 2))
-
-
-def _slopes_of_top(end: End, grid: ChainPanels, chance: Panelled) -> tuple[Items, Items]:
-    """Slopes of the expected log density of the smallest item, in the same units."""
-    if end.mean.shape[0] == 1:
-        return grid.moments(chance[None], end.mean, 1.0 / end.deviation)[1:]
-    t = grid.t
-    z = end.z(t)
-    above, log_hazard = _hazards(end, t)
-    share = jnp.exp(log_hazard - logsumexp(log_hazard, axis=0)[None])
-    hazard = jnp.exp(log_phi(z) - above)
-    slope = jnp.where(_wide(end.here), chance[None] * (hazard + share * (z - hazard)), 0.0)
-    return slope.sum(axis=(1, 2)), (slope * z - chance[None] * share).sum(axis=(1, 2))
-
-
 def _z(t: Array, step: Step, edge: int) -> Array:
     """Points seen from the item of this edge, `[…, row]`, for every step at once if there are several."""
     mean, precision = step.mean[..., edge, :], step.precision[..., edge, :]
@@ -292,21 +280,16 @@ def _z(t: Array, step: Step, edge: int) -> Array:
     return (t[None] - _wide(mean)) * _wide(precision)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def log_mass_of_chain(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Scalar:
-    """log P of orders whose tiers, but for the outer two, are single items or small ties."""
+def log_mass_of_chain(what: What, *order: Array) -> Scalar:
+    """log P of orders (tiers, means, deviations) whose tiers but the outer two are single items or small ties."""
+    return with_slopes(partial(_chain_mass, what), partial(chain_slopes, what), slice(1, 3))(*order)
+
+
+def _chain_mass(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> Scalar:
     chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
-    climb = lambda log_f, step: (_climb(log_f, step, chain.grid, ways), None)  # noqa: E731
-    log_f, _ = lax.scan(climb, (_all_beyond(chain.lower, chain.grid.t, 1.0),) * ways.n_sets, chain.middle)
-    return logsumexp(_least_of_top(chain.upper, chain.grid.t) + log_f[0] + chain.log_weights, axis=(0, 1))
-
-
-@log_mass_of_chain.defjvp
-def _log_mass_of_chain_jvp(
-    what: What, primals: tuple[ItemsCode, Items, Items], tangents: tuple[Any, Items, Items]
-) -> tuple[Scalar, Scalar]:
-    value, by_mean, by_deviation = chain_slopes(what, *primals)
-    return value, (by_mean * tangents[1] + by_deviation * tangents[2]).sum(axis=0)
+    climb = lambda log_f, step: (chain.grid.climb(log_f, step, ways), None)  # noqa: E731
+    log_f, _ = lax.scan(climb, (chain.lower.beyond(chain.grid.t, 1.0),) * ways.n_sets, chain.middle)
+    return logsumexp(chain.upper.least(chain.grid.t) + log_f[0] + chain.log_weights, axis=(0, 1))
 
 
 def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> tuple[Scalar, Items, Items]:
@@ -317,15 +300,14 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
     hazard.
     """
     chain, ways = _lay_chain(what, tier, mean, deviation), ways_of(what.width)
-    middle, t, n_rows = chain.middle, chain.grid.t, tier.shape[1]
-    grid = chain.grid
-    centre, half, log_half = (beside(each, each) for each in (grid.centre, grid.half, grid.log_half))
-    both_grid = ChainPanels(beside(t, _mirror(t)), centre, half, log_half, grid.steps)  # each row, and it mirrored
+    grid, middle, t, n_rows = chain.grid, chain.middle, chain.grid.t, tier.shape[1]
+    centre, half = (beside(each, each) for each in (grid.centre, grid.half))
+    both_grid = ChainPanels(beside(t, jnp.flip(t, (0, 1))), centre, half, grid.steps)  # each row, and it mirrored
     from_above = jax.tree.map(lambda value: value[::-1, np.array(ways.turned)], middle)
-    climb = lambda log_f, step: (_climb(log_f, step, both_grid, ways), log_f)  # noqa: E731
-    start = beside(_all_beyond(chain.lower, t, 1.0), _mirror(_all_beyond(chain.upper, t, -1.0)))
+    climb = lambda log_f, step: (both_grid.climb(log_f, step, ways), log_f)  # noqa: E731
+    start = beside(chain.lower.beyond(t, 1.0), jnp.flip(chain.upper.beyond(t, -1.0), (0, 1)))
     both, before = lax.scan(climb, (start,) * ways.n_sets, beside(middle, from_above))
-    at_top = _least_of_top(chain.upper, t) + both[0][..., :n_rows] + chain.log_weights
+    at_top = chain.upper.least(t) + both[0][..., :n_rows] + chain.log_weights
     value = logsumexp(at_top, axis=(0, 1))
     top_chance = jnp.exp(at_top - value[None, None])
 
@@ -336,7 +318,7 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
         log_chance = below[a] + above[b] - (value[None, None] - chain.log_weights)[None]
         chance = jnp.exp(log_chance + log_phi(_z(t, middle, edge)) + _wide(middle.log_precision[:, edge]))
         starts.append(chance[0])
-        moments.append(chain.grid.moments(chance, middle.mean[:, edge], middle.precision[:, edge]))
+        moments.append(grid.moments(chance, middle.mean[:, edge], middle.precision[:, edge]))
     totals, firsts, seconds = zip(*moments, strict=True)
     # One for each step, up to the error of the two recursions, which far in the tails is not small in float32.
     there = middle.here.any(axis=1)
@@ -345,28 +327,17 @@ def chain_slopes(what: What, tier: ItemsCode, mean: Items, deviation: Items) -> 
     first_chance = jnp.where(there[0][None, None], first_chance, top_chance)
 
     place = lambda here, slopes: (jnp.where(here, jnp.broadcast_to(v, here.shape), 0.0) for v in slopes)  # noqa: E731
-    first = place(tier == 0, _slopes_below(chain.lower, t, first_chance))
-    top = place(tier == tier.max(axis=0)[None], _slopes_of_top(chain.upper, chain.grid, top_chance))
+    first = place(tier == 0, chain.lower.slopes_of_beyond(t, first_chance))
+    top = place(tier == tier.max(axis=0)[None], chain.upper.slopes_of_least(grid, top_chance))
     to_items = lambda v: jnp.where(chain.own, v[:, :, None], 0.0).sum(axis=(0, 1))  # noqa: E731
     between = (to_items(jnp.stack(parts, axis=1) / total[:, None]) for parts in (firsts, seconds))
     by_mean, by_deviation = (sum(parts) / deviation for parts in zip(first, top, between, strict=True))
     return value, by_mean, by_deviation
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def log_mass_of_needed(
-    what: What | None, needed: Bool[Array, " order"], tier: ItemsCode, mean: Items, deviation: Items
-) -> Scalar:
+def log_mass_of_needed(what: What | None, *needed_and_order: Array) -> Scalar:
     """log P of each order, [order], and 0 where it is not needed; of choices if `what` is None, or else of chains."""
-    return _slopes_of_needed(what, needed, tier, mean, deviation)[0]
-
-
-@log_mass_of_needed.defjvp
-def _log_mass_of_needed_jvp(
-    what: What | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Scalar, Scalar]:
-    value, by_mean, by_deviation = _slopes_of_needed(what, *primals)
-    return value, (by_mean * tangents[2] + by_deviation * tangents[3]).sum(axis=0)
+    return with_slopes(None, partial(_slopes_of_needed, what), slice(2, 4))(*needed_and_order)
 
 
 def _slopes_of_needed(
@@ -422,12 +393,7 @@ def panels_of(nodes: int, inner: int) -> Panels:
 
 
 def log_mass_of_tiers(
-    tier: Int[Array, " item"],
-    mean: Float[Array, " item"],
-    deviation: Float[Array, " item"],
-    ends: Float[Array, " two"],
-    depth: int,
-    width: int,
+    depth: int, width: int, tier: Int[Array, " item"], mean: Own, deviation: Own, ends: Float[Array, " two"]
 ) -> Float[Array, ""]:
     """log P of one order: at most `depth` tiers, at most `width` items in any tier but the outer two."""
     last, dtype, r = tier.max(), mean.dtype, rule(mean.dtype, depth, width)
@@ -436,7 +402,7 @@ def log_mass_of_tiers(
     edges = ends[0] + half * jnp.asarray(2 * np.arange(r.panels), dtype)
     t = edges[:, None] + half * jnp.asarray(panels.nodes + 1.0, dtype)[None, :]
     inside = edges[:, None, None] + half * jnp.asarray(panels.inner + 1.0, dtype)[None, :, :]
-    below, _ = log_both((t.reshape(-1, 1) - mean[None, :]) / deviation[None, :])
+    below, _ = log_below((t.reshape(-1, 1) - mean[None, :]) / deviation[None, :])
     log_f = jnp.where((tier == 0)[None, :], below, 0.0).sum(axis=1).reshape(t.shape)
 
     @jax.checkpoint
@@ -444,8 +410,13 @@ def log_mass_of_tiers(
         fresh = _climb_many(log_f, items, t, inside, panels) + jnp.log(half)
         return jnp.where(items[2].any(), fresh, log_f), None
 
-    member, here = _members(tier, last, depth, width)
-    log_f, _ = lax.scan(climb, log_f, (jnp.take(mean, member), jnp.take(deviation, member), here))
+    place = ((tier[:, None] == tier[None]) & jnp.asarray(np.tri(len(tier), k=-1, dtype=bool))).sum(axis=1)
+    number = np.arange(1, depth - 1).astype(tier.dtype)[:, None, None]
+    places = np.arange(width).astype(place.dtype)[None, :, None]
+    who = (tier[None, None] == number) & (place[None, None] == places) & (tier < last)[None, None]
+    pick = lambda value: jnp.where(who, value[None, None], 0.0).sum(axis=-1)  # noqa: E731
+    here = who.any(axis=-1)
+    log_f, _ = lax.scan(climb, log_f, (pick(mean), jnp.where(here, pick(deviation), 1.0), here))
 
     top = Split(mean, deviation, jnp.zeros_like(tier, bool), tier == last, tier == last)
     weights = jnp.asarray(panels.log_weights, dtype)[None, :]
@@ -453,54 +424,51 @@ def log_mass_of_tiers(
     return logsumexp(value.reshape(-1), 0) + jnp.log(half)
 
 
-@partial(jax.jit, static_argnames=("depth", "width", "is_ranking", "is_choice", "has_places"))
+@partial(jax.jit, static_argnames=("depth", "width", "form"))
 def log_mass(
-    tier: Int[Array, "row order item"],
+    tier: Codes,
     mean: Utilities,
     deviation: Utilities,
     depth: int,
     width: int,
-    is_ranking: bool = False,
-    is_choice: bool = False,
-    has_places: bool = False,
+    form: Form = "any",
     needed: Bool[Array, "row order"] | None = None,
-) -> Float[Array, "row order"]:
+) -> PerOrder:
     """log P of every order of every row; rows in portions that keep the working arrays small.
 
-    Orders that are not `needed` may be left out, with any value; there is one derivative then. `is_ranking` promises
-    that the outer tiers are single items too, `has_places` that the highest is, and `is_choice` two tiers of which the
-    upper one is.
+    Orders that are not `needed` may be left out, with any value; there is one derivative then.
     """
+    is_choice, is_ranking = form == "choice", form in ("permutation", "ranking")
     # Two items at least are in the outer tiers.
     between = min(tier.shape[-1] - 2, (depth - 2) * width)
     width = min(width, max(between, 1))
-    what = What(between, width, is_ranking, is_ranking or has_places)
+    what = What(between, width, is_ranking, is_ranking or form == "places")
+    is_chain = depth > 2 and width <= WIDEST
 
     def some(codes: Array, mean: Array, deviation: Array) -> Array:
         if is_choice:
             return log_mass_of_choice(mean, deviation, codes == 1, codes == 0)
         if depth == 2:
             return log_mass_of_two(Split(mean, deviation, codes == 0, codes == 1, codes == 1))
-        if width <= WIDEST:
+        if is_chain:
             return log_mass_of_chain(what, codes, mean, deviation)
         ends = jnp.stack(ends_of(codes, mean, deviation, rule(mean.dtype, depth, width).drop))
-        one = jax.checkpoint(partial(log_mass_of_tiers, depth=depth, width=width))
+        one = jax.checkpoint(partial(log_mass_of_tiers, depth, width))
         return jax.vmap(one, in_axes=-1)(codes, mean, deviation, ends)
 
     items = [value.reshape(-1, value.shape[-1]).T for value in (tier, mean, deviation)]
-    some_only = needed is not None and jax.default_backend() == "cpu" and (is_choice or (depth > 2 and width <= WIDEST))
-    if some_only and items[0].shape[1] > (OF_CHOICES if is_choice else OF_CHAINS):
-        chosen = needed.reshape(-1)  # type: ignore[union-attr]
-        return log_mass_of_needed(None if is_choice else what, chosen, *items).reshape(tier.shape[:-1])
-    portion = 512 if is_choice else 1024 if depth == 2 else 128 if width <= WIDEST else 8
-    portion *= 1 if jax.default_backend() == "cpu" else ON_ACCELERATOR
-    return in_portions(some, items, portion).reshape(tier.shape[:-1])
+    is_on_cpu, least = jax.default_backend() == "cpu", OF_CHOICES if is_choice else OF_CHAINS
+    if needed is not None and is_on_cpu and (is_choice or is_chain) and items[0].shape[1] > least:
+        found = log_mass_of_needed(None if is_choice else what, needed.reshape(-1), *items)
+        return found.reshape(tier.shape[:-1])
+    portion = 512 if is_choice else 1024 if depth == 2 else 128 if is_chain else 8
+    return in_portions(some, items, portion * (1 if is_on_cpu else ON_ACCELERATOR)).reshape(tier.shape[:-1])
 
 
 @jax.jit
 def log_mass_of_largest(
     mean: Utilities, deviation: Utilities, part: Bool[Array, "row order item"], chosen: Bool[Array, "row order item"]
-) -> Float[Array, "row order"]:
+) -> PerOrder:
     """log P(the largest of `part` is one of `chosen`), for every order of every row."""
     shape = part.shape[:-1]
     mean, deviation, part, chosen = (v.reshape(-1, v.shape[-1]).T for v in (mean, deviation, part, chosen))
@@ -508,7 +476,7 @@ def log_mass_of_largest(
     return log_mass_of_two(Split(-mean, deviation, jnp.zeros_like(part), part, chosen)).reshape(shape)
 
 
-def log_mass_gumbel(mean: Utilities, in_tier: Bool[Array, "row order tier item"]) -> Float[Array, "row order"]:
+def log_mass_gumbel(mean: Utilities, in_tier: Bool[Array, "row order tier item"]) -> PerOrder:
     """Plackett–Luce from the best tier down; a tie of n by Efron's n! Π_i e^μ_i / Π_{k<n} [below + (1 − k/n) tie].
 
     Exact for Gumbel utilities where the members of each tie have one mean, and always for single items: softmax.
@@ -526,7 +494,7 @@ def log_mass_gumbel(mean: Utilities, in_tier: Bool[Array, "row order tier item"]
     return gain.sum(axis=(-1, -2))
 
 
-def slopes_gumbel(mean: Utilities, tier: Int[Array, "row order item"], depth: int, has_ties: bool) -> Utilities:
+def slopes_gumbel(mean: Utilities, tier: Codes, depth: int, has_ties: bool) -> Utilities:
     """The gradient of `log_mass_gumbel`: for each stage, whether an item was picked minus the chance that it would be.
 
     `has_ties` says whether a tier other than the lowest may have several items.
@@ -550,18 +518,6 @@ def slopes_gumbel(mean: Utilities, tier: Int[Array, "row order item"], depth: in
     return (picked.astype(mean.dtype) - chance).sum(axis=2)
 
 
-def _members(tier: Int[Array, " item"], last: Array, depth: int, width: int) -> tuple[Array, Array]:
-    """Items by middle tier and place within it, `[tier, place]`, and whether there is one."""
-    n = tier.shape[0]
-    same = tier[:, None] == tier[None, :]
-    place = (same & jnp.asarray(np.tri(n, k=-1, dtype=bool))).sum(axis=1)
-    is_middle = (tier > 0) & (tier < last)
-    row = jnp.where(is_middle, tier - 1, depth)  # out of range is dropped
-    empty = jnp.full((max(depth - 2, 1), width), n, jnp.int32)
-    member = empty.at[row, place].set(jnp.arange(n, dtype=jnp.int32), mode="drop")
-    return jnp.minimum(member, n - 1), member < n
-
-
 def _climb_many(log_f: Array, items: tuple[Array, Array, Array], t: Array, inside: Array, panels: Panels) -> Array:
     """F_j(t) for several items at once: their joint density of min = s with all below t, summed over s as above.
 
@@ -581,7 +537,7 @@ def _climb_many(log_f: Array, items: tuple[Array, Array, Array], t: Array, insid
     @jax.checkpoint
     def pair(mean: Scalar, deviation: Scalar, here: Array) -> tuple[Array, ...]:
         z, y = (t - mean) / deviation, (inside - mean) / deviation
-        at_t, at_s = log_both(z), log_both(y)
+        at_t, at_s = ((log_below(value)[0], log_below(-value)[0]) for value in (z, y))
         above = column(at_t[0]), column(at_t[1])
         larger, gap = between((row(at_t[0]), row(at_t[1])), above, column(z) + row(z) > 0.0)
         # Nodes of different panels are well apart: no need of the slower expm1.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jax import lax
 from thurbo._typing import Array, Bool, Float, Int, PRNGKey
 from thurbo.latent import truncnorm
 from thurbo.latent.masses import boundaries
-from thurbo.latent.masses.boundaries import Split, beside, in_portions, span_of, times
+from thurbo.latent.masses.boundaries import PerOrder, Split, Utilities, in_portions, log_below, times, with_slopes
 
 Placed = Float[Array, "place pair"]  # means from the lowest item to the highest
 PerPair = Float[Array, " pair"]
@@ -80,8 +80,7 @@ def _below(t: Nodes, mean: PerPair) -> Nodes:
     return 0.5 * lax.erfc((mean[None, None] - t) * _SQRT_HALF)
 
 
-@jax.custom_jvp
-def log_mass_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> PerPair:
+def _mass_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> PerPair:
     """log P(x_0 < x_1 < …), x_j ~ N(placed_j, 1); all but the lowest lie between the ends."""
     t, unit = _grid(left, right)
     climb = lambda f, mean: (_cumulate(f * _bump(t, mean), unit), None)  # noqa: E731
@@ -95,20 +94,14 @@ def _log_of_last(f: Nodes, t: Nodes, mean: PerPair, unit: PerPair) -> PerPair:
     return jnp.log(jnp.maximum(mass, jnp.finfo(mass.dtype).tiny))
 
 
-@log_mass_of_pairs.defjvp
-def _log_mass_of_pairs_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[PerPair, PerPair]:
-    value, slopes = slopes_of_pairs(*primals)
-    return value, (slopes * tangents[0]).sum(axis=0)
-
-
 def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerPair, Placed]:
     """log P and its slopes, E[x_j − mean_j]: the same recursion from above runs beside it as if it were more pairs.
 
     A common shift of all means changes nothing, so the slopes sum to zero, which gives the highest item's.
     """
     n = placed.shape[1]
-    t, unit = _grid(beside(left, -right), beside(right, -left))
-    both = beside(placed, -placed[::-1])
+    t, unit = _grid(boundaries.beside(left, -right), boundaries.beside(right, -left))
+    both = boundaries.beside(placed, -placed[::-1])
 
     def climb(f: Nodes, mean: PerPair) -> tuple[Nodes, tuple[Array, Array]]:
         inside = f * _bump(t, mean)
@@ -126,6 +119,9 @@ def slopes_of_pairs(placed: Placed, left: PerPair, right: PerPair) -> tuple[PerP
     return value, jnp.concatenate([lowest[None], middle, -(lowest + middle.sum(axis=0))[None]], axis=0)
 
 
+log_mass_of_pairs = with_slopes(_mass_of_pairs, slopes_of_pairs, slice(0, 1))
+
+
 def _reaches(means: Float[Array, "state item"]) -> tuple[Float[Array, "state item"], Float[Array, "state item"]]:
     """How far left the second lowest item reaches where this one is the lowest, and how far right the highest."""
     n_states, n = means.shape
@@ -133,7 +129,7 @@ def _reaches(means: Float[Array, "state item"]) -> tuple[Float[Array, "state ite
     own = jnp.asarray(np.tile(np.eye(n, dtype=bool), (1, n_states)))
     deviation = jnp.ones_like(mean)
     first, last = Split(mean, deviation, own, ~own, ~own), Split(mean, deviation, ~own, own, own)
-    left, right = span_of(first, last, DROP)
+    left, right = boundaries.span_of(first, last, DROP)
     return left.reshape(n_states, n), right.reshape(n_states, n)
 
 
@@ -147,7 +143,7 @@ def suits(means: Float[Array, "state slot"], n_rows: int, real: np.ndarray) -> b
 def log_mass_of_orders(
     means: Float[Array, "state order item"], tier: Int[Array, "row order item"], real: np.ndarray
 ) -> tuple[Float[Array, "state row"], Bool[Array, ""]]:
-    """log P of all orders of every row under every state, uninformative ones left out; and whether it is accurate.
+    """log P of all informative orders of every row under every state; and whether it is accurate.
 
     It is where each order is likely enough in its most probable state: other states then hardly matter.
     """
@@ -233,12 +229,8 @@ def scales(n_tiers: int) -> tuple[int, ...]:
 
     Measured: halves gain as much per step as quarters, and cost more.
     """
-    sizes = []
-    size = (1 << (n_tiers - 1).bit_length()) // 4
-    while size >= 2 and n_tiers > 8:
-        sizes.append(size)
-        size //= 4
-    return tuple(sizes)
+    largest = (n_tiers - 1).bit_length() - 2  # as a power of two
+    return tuple(2**power for power in range(largest, 0, -2)) if n_tiers > 8 else ()
 
 
 def shift_blocks(key: PRNGKey, tiers: Blocks, scales: tuple[int, ...]) -> Tiered:
@@ -274,12 +266,8 @@ def _shift(key: PRNGKey, blocks: Blocks) -> Tiered:
 
 
 def draw_chosen(
-    key: PRNGKey,
-    now: Float[Array, "row order"],
-    mean: Float[Array, "row order"],
-    rest_mean: Float[Array, "row order item"],
-    rest: Bool[Array, "row order item"],
-) -> Float[Array, "row order"]:
+    key: PRNGKey, now: PerOrder, mean: PerOrder, rest_mean: Utilities, rest: Bool[Array, "row order item"]
+) -> PerOrder:
     """The utility of the one item above `rest`, these integrated out: p(s) ∝ φ(s − μ) Π_rest Φ(s − μ_i).
 
     An independent Metropolis step. A logistic around the peak has the heavier tails, so the weights are bounded, and a
@@ -288,8 +276,8 @@ def draw_chosen(
 
     def log_phi_and_slopes(s: Array) -> tuple[Array, Array, Array]:
         z = jnp.where(rest, s[:, :, None] - rest_mean, 0.0)
-        below, _ = boundaries.log_both(z)
-        rate = jnp.where(rest, jnp.exp(boundaries.log_phi(z) - below), 0.0)
+        below, rate = log_below(z)
+        rate = jnp.where(rest, rate, 0.0)
         return jnp.where(rest, below, 0.0).sum(axis=-1), rate.sum(axis=-1), (rate * (z + rate)).sum(axis=-1)
 
     highest = jnp.where(rest, rest_mean, -1e6).max(axis=-1)
