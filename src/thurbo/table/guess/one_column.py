@@ -50,14 +50,14 @@ from thurbo.table.guess.separated import (
 )
 from thurbo.table.guess.words import (
     KNOWN,
-    LOW,
     NAMES,
+    PHRASES,
     STRONG,
-    UNDECIDED,
     Ordered,
     arranged,
     as_phrase,
     coded,
+    is_beside,
     levels_of,
     scale,
     unanswered,
@@ -496,14 +496,14 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     """Levels whose words have no known order, in the order in which they go together in the columns of a grid."""
     if shared is None or len(shared.columns) < 3:
         return None
-    gone = [text for text in texts.kept if any(side.fullmatch(as_phrase(text)) for side in (STRONG, UNDECIDED))]
+    gone = [text for text in texts.kept if is_beside(text)]
     levels = [text for text in shared.labels if unanswered(text) not in NO_ANSWER and text not in gone]
     order = shared.order(levels)
     if order is None:
         return None
     if not shared.are_levels(order):
         return None
-    if bool(LOW.search(order[-1])) > bool(LOW.search(order[0])):
+    if bool(PHRASES["low"].search(order[-1])) > bool(PHRASES["low"].search(order[0])):
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
     reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
