@@ -10,8 +10,9 @@ an option among others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, combinations, count, groupby
 from os.path import commonprefix
 from typing import Any, Literal, NamedTuple
@@ -27,7 +28,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, OTHER, TOOLS, TOOLS_BESIDE, unaccented
+from thurbo.table.guess.words import NAMES, OTHER, TOOLS, TOOLS_BESIDE, patterns, unaccented
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -35,42 +36,8 @@ _MOST_ITEMS = 100
 _BY_CHANCE = 0.2  # most repeated items, relative to independent columns
 _GLANCE = 200  # rows of a column that show whether it may be a box to tick
 _MOST_NAME = 60  # characters of a name that is made of options
-_ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_ORDINAL = re.compile(
-    rf"\b(\d+)(?:st|nd|rd|th)\b|\b({'|'.join(_ORDINAL_WORDS)})\b|(?<![a-z0-9])({'|'.join(_ORDINAL_WORDS)})(?=_)", re.I
-)
-_DASH = re.compile(r"\s+[-\u2013\u2014|]\s+|:\s+")
-_SPLITS = (
-    re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\((?P<rest>[^()]*[^\d()][^()]*)\)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*(?:>>|/)\s*(?P<rest>[^/>].*)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
-    re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
-    re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
-    re.compile(r"^(?:[A-Za-z]{0,3}\d\w*[.:)]\s+)?(?P<head>.*\?)\s+(?P<rest>[^?]+)$", re.DOTALL),  # "Q1_2. Which? TV"
-)
-_OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
-_NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
-_SELECT = re.compile(
-    r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b|mehrfach|zutreffende"
-    r"|(plusieurs|varias|mehrere|meerdere|flere|flera|todas las|toutes les) \w+|piu risposte"
-)
-_ASKS = re.compile(
-    r"\b(which|what|where|whom?|why|how (do|did|is|are|was|were|has|have)|select|check|tick|choose|mark|apply|any of|"
-    r"following|welche[rsn]?|quel(le)?s?|cual(es)?|qual[ei]?|quais|welke|hvilken?|vilk[ae]n?)\b"
-)
-_LAST = re.compile(
-    rf"({OTHER}|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
-    r"(i )?do ?n.t know|not applicable)\b.{0,40}",
-    re.IGNORECASE,
-)
-_OTHER = re.compile(
-    rf"(\d+[_ ])?({OTHER})\b.{{0,60}}|.*\b({OTHER})[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I
-)
-_BESIDE = re.compile(rf"({OTHER})|.*\[({OTHER})\]", re.IGNORECASE)
-_BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools give to boxes
+_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_TEXT, _SPLITS = patterns("layouts", other=OTHER, places="|".join(_PLACES)), tuple(patterns("splits").values())
 _CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
 _BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
 
@@ -95,9 +62,9 @@ def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, st
 
 class _Part(NamedTuple):
     name: str
-    head: str
-    rest: str
-    place: int | None  # of a numbered name
+    head: str = ""
+    rest: str = ""
+    place: int | None = None  # of a numbered name
 
 
 class _Tick(NamedTuple):
@@ -151,18 +118,13 @@ class _Columns:
 
     def __init__(self, names: Collection[str], read: Read, notes: Mapping[str, Note]):
         self.names, self.read, self.notes = list(names), read, notes
-        self._ticks: dict[str, _Tick | None] = {}
-
-    def tick(self, name: str) -> _Tick | None:
-        if name not in self._ticks:
-            self._ticks[name] = _tick(self.read(name))
-        return self._ticks[name]
+        self.tick = cache(lambda name: _tick(read(name)))  # each column is examined once
 
     def is_other(self, name: str, label: str = "") -> bool:
         """Whether a column holds what people wrote beside an option, such as "Other, please specify"."""
         title = self.notes.get(name, Note()).title
         asks = any(NAMES["own_words"].search(text.casefold()) for text in (name, title))
-        is_named = bool(_OTHER.fullmatch(_plain(label or name)))
+        is_named = bool(_TEXT["is_other"].fullmatch(_plain(label or name)))
         tick = self.tick(name)
         if tick is None:
             return asks or is_named
@@ -216,19 +178,16 @@ def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
 def _split(name: str, text: str, pattern: re.Pattern[str]) -> _Part:
     match = pattern.match(text)
     if not match:
-        return _Part(name, "", "", None)
+        return _Part(name)
     head, rest = match["head"], match["rest"]
-    place = _NUMBERED.fullmatch(rest.strip())
+    place = _TEXT["numbered"].fullmatch(rest.strip())
     return _Part(name, " ".join(head.split()), rest.strip(), int(place[1]) if place else None)
-
-
-_LETTERED = re.compile(r"^(?P<head>.*\d)(?P<rest>[A-Za-z])$", re.DOTALL)
 
 
 def stem(name: str) -> str:
     """The first part of a name that several columns may share; the name itself if it has no parts."""
-    cuts = [name[: match.start()].strip() for match in _DASH.finditer(name)]
-    heads = (part.head for pattern in (*_SPLITS, _LETTERED) if (part := _split(name, name, pattern)).head)
+    cuts = [name[: match.start()].strip() for match in _TEXT["dash"].finditer(name)]
+    heads = (part.head for pattern in (*_SPLITS, _TEXT["lettered"]) if (part := _split(name, name, pattern)).head)
     return cuts[-1] if cuts and cuts[-1] else next(heads, name)
 
 
@@ -236,22 +195,22 @@ def _beside_lists(columns: _Columns) -> list[_Part]:
     """Names that begin with the name of a column of texts: "q" may list the options of "q.a" and "q.b"."""
     known, parts = set(columns.names), []
     for name in columns.names:
-        cuts = [match for match in _OF_LIST.finditer(name) if name[: match.start()] in known and name[match.end() :]]
-        cuts = [match for match in cuts if columns.tick(name[: match.start()]) is None] or cuts[:1]
-        parts.append(
-            _Part(name, name[: cuts[-1].start()], name[cuts[-1].end() :], None) if cuts else _Part(name, "", "", None)
-        )
+        cuts = [(name[: each.start()], name[each.end() :]) for each in _TEXT["of_list"].finditer(name)]
+        cuts = [(head, rest) for head, rest in cuts if head in known and rest]
+        cuts = [(head, rest) for head, rest in cuts if columns.tick(head) is None] or cuts[:1]
+        parts.append(_Part(name, *cuts[-1]) if cuts else _Part(name))
     return parts
 
 
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
     """Names as a question and an option with a dash or colon between them, cut where a neighbour is cut too."""
-    cuts = [[(own[: m.start()].strip(), own[m.end() :].strip()) for m in _DASH.finditer(own)] for own in text.values()]
+    dashes = [(own, _TEXT["dash"].finditer(own)) for own in text.values()]
+    cuts = [[(own[: each.start()].strip(), own[each.end() :].strip()) for each in marks] for own, marks in dashes]
     known = [[cut for cut in own if cut[0] and cut[1]] for own in cuts]
     parts = []
-    for (name, own), depth in zip(zip(text, known, strict=True), _depths(known), strict=True):
+    for name, own, depth in zip(text, known, _depths(known), strict=True):
         head, rest = own[depth] if own else ("", "")
-        parts.append(_Part(name, " ".join(head.split()), rest, None))
+        parts.append(_Part(name, " ".join(head.split()), rest))
     return parts
 
 
@@ -282,14 +241,14 @@ def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
     if len(marks) != 1:
         return None
     word = next(filter(None, marks[0].groups())).casefold()
-    place = int(word) if word.isdecimal() else _ORDINAL_WORDS.index(word) + 1
+    place = int(word) if word.isdecimal() else _PLACES.index(word) + 1
     return place, text[: marks[0].start()], text[marks[0].end() :]
 
 
 def _ordinal(name: str) -> _Part:
-    mark = _mark(name, _ORDINAL)
+    mark = _mark(name, _TEXT["ordinal"])
     if mark is None:
-        return _Part(name, "", "", None)
+        return _Part(name)
     place, before, after = mark
     rest = " ".join(f"{before} {after}".replace("_", " ").split())
     return _Part(name, rest or "places", str(place), place)
@@ -319,18 +278,17 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
     members = tuple((part.name, part.rest) for part in parts)
     numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
     are_numbers = all(each.values.dtype.kind in "iuf" for each in cells)
-    table, n_items = _item_codes(cells)
     titled = all(columns.notes.get(part.name, Note()).title for part in parts)
     if len(parts) > 2 and (not numbered or titled or "rank" in head.casefold()) and are_numbers:
         yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
-    elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
+    elif numbered and _are_places(cells):
         yield ColumnGroup(head, "places", members, title=head)
 
 
 def _others_again(labels: Sequence[str]) -> list[bool]:
     """Which labels are a second or a third "Other", each with a field of its own."""
     plain = [_plain(label) for label in labels]
-    return [label in plain[:at] and _OTHER.fullmatch(label) is not None for at, label in enumerate(plain)]
+    return [label in plain[:at] and _TEXT["is_other"].fullmatch(label) is not None for at, label in enumerate(plain)]
 
 
 def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = False) -> bool:
@@ -348,15 +306,24 @@ def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = F
     if styles - {"box", "yes"}:
         return False
     labels, plain = [part.rest for part, _ in ticks], unaccented(head.casefold())
-    asks = len(ticks) > 2 and (_ASKS.search(plain) or any(map(_LAST.fullmatch, labels)))
-    by_tool = any(_BOX_NAME.search(part.name) for part, _ in ticks)
-    return bool(asks or has_text or by_tool or _SELECT.search(plain)) or (
+    asks = len(ticks) > 2 and (_TEXT["asks"].search(plain) or any(map(_TEXT["last"].fullmatch, labels)))
+    by_tool = any(_TEXT["box_name"].search(part.name) for part, _ in ticks)
+    return bool(asks or has_text or by_tool or _TEXT["select"].search(plain)) or (
         (len(known) > 2 or len(styles) == 1) and exclusive(known)
     )
 
 
 def _plain(text: str) -> str:
-    return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
+    return _label(" ".join(text.casefold().split()))
+
+
+def _label(name: str) -> str:
+    return _TEXT["own_number"].sub("", name)
+
+
+def _is_last(tick: _Tick) -> bool:
+    """Whether an option is one of those that end a question: "Other", "None of these"."""
+    return _TEXT["last"].fullmatch(tick.text or tick.name) is not None
 
 
 # ---- columns side by side without a common name
@@ -389,20 +356,12 @@ def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[Column
             if len(styles) != 1 or len(known) < 2 or chosen.sum() < min(_FEWEST_CHOSEN, len(chosen) / 2):
                 continue
             labels = [tick.text or _label(tick.name) for tick in part]
-            sure = len(known) > 2 or (styles == {"text"} and any(map(_is_own, known))) or exclusive(known)
+            by_name = styles == {"text"} and any(_plain(tick.name) == _plain(tick.text) for tick in known)
+            sure = len(known) > 2 or by_name or exclusive(known)
             if sure and len(set(labels)) == len(labels):
                 members = [(tick.name, label) for tick, label in zip(part, labels, strict=True)]
                 members += [(name, "") for name in others if part is parts[-1]]
                 yield ColumnGroup(_name_of(labels), "grid", tuple(members))
-
-
-def _label(name: str) -> str:
-    return re.sub(r" \(\d+\)$", "", name)
-
-
-def _is_own(tick: _Tick) -> bool:
-    """Whether a column is marked by its own name."""
-    return _plain(tick.name) == _plain(tick.text)
 
 
 def _name_of(labels: Sequence[str]) -> str:
@@ -419,7 +378,7 @@ def _cut(run: list[_Tick]) -> Iterator[list[_Tick]]:
     part: list[_Tick] = []
     for tick in run:
         label = tick.text or tick.name
-        ends = part and _LAST.fullmatch(part[-1].text or part[-1].name) and not _LAST.fullmatch(label)
+        ends = part and _is_last(part[-1]) and not _is_last(tick)
         again = any(_plain(label) == _plain(other.text or other.name) for other in part)
         new = part and part[-1].style != "none" and tick.style not in (part[-1].style, "none")
         if ends or again or new:
@@ -460,7 +419,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
         last += 1
     for end in range(last, start + 1, -1):
         part = run[start:end]
-        others = [tick for tick in part if not _LAST.fullmatch(tick.text or tick.name)]  # "None" excludes all of them
+        others = [tick for tick in part if not _is_last(tick)]  # "None" excludes all of them
         if not exclusive(part) or not (len(others) == len(part) or exclusive(others)):
             continue
         if end < len(run):  # a column that nobody chose belongs to what follows
@@ -529,9 +488,8 @@ def questions(
         _take(group, columns, found, taken, held)
     for group in unnamed_groups(columns, taken):
         _take(group, columns, found, taken, held)
-    beside = (
-        name for name in columns.names if name not in taken and _BESIDE.fullmatch(name) and columns.is_other(name)
-    )
+    alone = filter(_TEXT["beside"].fullmatch, columns.names)
+    beside = [name for name in alone if name not in taken and columns.is_other(name)]
     found.apart.update(dict.fromkeys(beside, "what people wrote beside an option"))
     return found
 
@@ -593,10 +551,10 @@ def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None
         if len(own) == 1 and own[0].style == "text":
             reason = "the only option of its question, so blank counts as not selected, even if it was not asked"
             return MultiSelect(columns=options, blank="unticked"), f"a guess: {reason}"
-        pairs = [(_Part(tick.name, group.name, label, None), tick) for tick, label in zip(own, labels, strict=True)]
+        pairs = [(_Part(tick.name, group.name, label), tick) for tick, label in zip(own, labels, strict=True)]
         heads = f"{group.name} {group.title}"
         if _are_options(heads, pairs, has_text):
-            selects = _SELECT.search(unaccented(heads.casefold()))
+            selects = _TEXT["select"].search(unaccented(heads.casefold()))
             choice = None if selects or _are_twice(own) else _choice(group, own, labels)
             if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale
                 return choice
@@ -617,8 +575,7 @@ def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note
     titles = [notes.get(tick.name, Note()).title for tick in ticks]
     rests = [label for _, label in group.members]
     if all(titles) and len(set(titles)) == len(titles) and len(titles) > 1:
-        stem = commonprefix(titles)  # noqa: RUF071  (by letters)
-        cut = max((match.end() for match in re.finditer(r"\s[-\u2013\u2014|]\s+|:\s+|\[|=", stem)), default=0)
+        cut = _shared(titles, _TEXT["bracket"])
         ends = [title[cut:].strip().rstrip("])") for title in titles]
         rests = ends if cut and all(ends) else titles if all(rest.isdecimal() or not rest for rest in rests) else rests
     # Cells may repeat the label, or the whole name of the column.
@@ -626,6 +583,12 @@ def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note
         rest if rest and _plain(tick.text) in ("", _plain(rest), _plain(tick.name)) else tick.text or _label(tick.name)
         for tick, rest in zip(ticks, rests, strict=True)
     ]
+
+
+def _shared(titles: Sequence[str], separator: re.Pattern[str]) -> int:
+    """Characters up to the last separator of the beginning that all titles share."""
+    stem = commonprefix(list(titles))  # noqa: RUF071  (by letters)
+    return max((match.end() for match in separator.finditer(stem)), default=0)
 
 
 def _are_twice(ticks: Sequence[_Tick]) -> bool:
@@ -670,36 +633,36 @@ def _ranks(group: ColumnGroup, columns: _Columns, heading: str) -> tuple[Column,
     titles = [columns.notes.get(name, Note()).title for name in parts]
     options = {option: column for column, option in group.members}
     if all(titles) and all(option.isdecimal() for option in options):
-        stem = commonprefix(titles)  # noqa: RUF071  (by letters)
-        cut = max((match.end() for match in _DASH.finditer(stem)), default=0)
+        cut = _shared(titles, _TEXT["dash"])
         options = {title[cut:].strip(): name for title, name in zip(titles, parts, strict=True)}
     if len(options) < len(parts):
         return None
     return Ranking(ranks=options), f"{heading}, with different ranks in each row"
 
 
-def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
-    """Codes of the items in all columns: [row, column], −1 if missing; and the number of items."""
-    known: dict[object, int] = {}
-    table = np.full((len(cells[0]), len(cells)), -1, np.int32)
-    for place, each in enumerate(cells):
+def _codes(cells: Iterable[Cells], items: Iterable[Any]) -> IntArray:
+    """The place of the item in each cell: [row, column], −1 if it is missing or none of them."""
+    place = {item: at for at, item in enumerate(items)}
+    read = [each.factorise() for each in cells]
+    codes = [np.asarray([*(place.get(whole(value), -1) for value in each), -1], np.int32)[own] for each, own in read]
+    return np.stack(codes, axis=1)
+
+
+def _are_places(cells: Sequence[Cells]) -> bool:
+    """Whether items repeat within a row much less than by chance, and the columns share their items."""
+    for each in cells:
         answers = each.values[~each.missing]
         if answers.dtype.kind == "O" and not all(isinstance(value, (str, int, float)) for value in answers):
-            return table, 0
-        distinct, which = each.factorise()
-        codes = [known.setdefault(whole(value), len(known)) for value in distinct]
-        table[:, place] = np.asarray([*codes, -1], np.int32)[which]
-    return table, len(known)
-
-
-def _are_places(table: IntArray, n_items: int) -> bool:
-    """Whether items repeat within a row much less than by chance, and the columns share their items."""
+            return False
+    items = dict.fromkeys(whole(value) for each in cells for value in each.factorise()[0])
+    if not 2 < len(items) <= _MOST_ITEMS:
+        return False
     expected = repeated = 0.0
-    for one, two in combinations(table.T, 2):
+    for one, two in combinations(_codes(cells, items).T, 2):
         both = (one >= 0) & (two >= 0)
         if not both.any():
             continue
-        shares = [np.bincount(each[both], minlength=n_items) / both.sum() for each in (one, two)]
+        shares = [np.bincount(each[both], minlength=len(items)) / both.sum() for each in (one, two)]
         expected += float(both.sum() * (shares[0] * shares[1]).sum())
         repeated += float((one == two)[both].sum())
     return expected >= _FEWEST_ROWS / 2 and repeated <= _BY_CHANCE * expected
@@ -712,14 +675,13 @@ def _twice(table: Any) -> BoolArray:
 
 
 _MOST_TWICE = 0.05  # share of rows that name an item twice
-_PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
 
 
 def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
     """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
     runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
     for name, note in notes.items():
-        mark = _mark(note.title, _PLACE)
+        mark = _mark(note.title, _TEXT["place"])
         if mark is not None and len(note.names) > 2:
             place, before, after = mark
             # The question number may change too: "Q56pt1.", "Q56pt2."
@@ -738,13 +700,8 @@ def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Colu
     items, names, missing = _items(parts, notes)
     if not 2 < len(items) <= MOST_CODES:
         return None
-    place = {item: float(index) for index, item in enumerate(items)}
-    table = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
-    for position, part in enumerate(parts.values()):
-        distinct, which = part.factorise()
-        codes = np.asarray([*(place.get(whole(value), np.nan) for value in distinct), np.nan])
-        table[:, position] = codes[which]
-    twice = float(_twice(table).mean())
+    codes = _codes(parts.values(), items)
+    twice = float(_twice(np.where(codes < 0, np.nan, codes)).mean())
     if twice > _MOST_TWICE:
         reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
         return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason

@@ -557,12 +557,8 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
     order = sorted(range(len(codes)), key=lambda place: codes[place])
     found = scale(texts)
     if found is not None:
-        heights = [found.heights[place] for place in order]
-        if heights in (sorted(heights), sorted(heights, reverse=True)):
-            return [codes[place] for place in order], found.name
-        falls = sum(after < before for before, after in combinations(heights, 2))
-        swaps = min(falls, len(heights) * (len(heights) - 1) // 2 - falls)  # in the better of the two directions
-        if found.name == "rate" and swaps < 2:  # rates are approximate, so the order of the file has priority
+        n_swaps = _n_swaps([found.heights[place] for place in order])
+        if n_swaps < (2 if found.name == "rate" else 1):  # rates are approximate, so the order of the file has priority
             return [codes[place] for place in order], found.name
         along = sorted(order, key=lambda place: found.heights[place])
         # The direction in which most codes increase, to keep the direction of the file.
@@ -577,13 +573,19 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
     return None if measure == "nominal" else _but_one_end(codes, texts, order)
 
 
+def _n_swaps(heights: Sequence[float]) -> int:
+    """How many pairs are not in order, in the better of the two directions."""
+    falls = sum(after < before for before, after in combinations(heights, 2))
+    return min(falls, len(heights) * (len(heights) - 1) // 2 - falls)
+
+
 def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -> tuple[list[Any], str] | None:
     """Codes in their order, if all but the first or the last form a scale: "no help" < "a little" < ..."""
     for end, rest in ((order[0], order[1:]), (order[-1], order[:-1])):
         found = scale([texts[place] for place in rest]) if len(rest) > 2 else None
         if found is None or found.name == "numbered" or PHRASES["outside"].search(texts[end].casefold()):
             continue
-        if list(found.heights) in (sorted(found.heights), sorted(found.heights, reverse=True)):
+        if not _n_swaps(found.heights):
             return [codes[place] for place in order], f"{found.name}, except {texts[end]!r} at its end"
     return None
 
