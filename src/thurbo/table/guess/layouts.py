@@ -132,6 +132,12 @@ class _Columns:
         is_text = tick.style == "text" and _plain(tick.text) not in (_plain(label), _plain(name))
         return is_named and (is_text or not tick.said.any())
 
+    def others(self, members: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """Those of (column, label) that hold what people wrote, or are a second "Other" with a field of its own."""
+        plain = [_plain(label) for _, label in members]
+        again = [label in plain[:at] and _TEXT["is_other"].fullmatch(label) for at, label in enumerate(plain)]
+        return dict(each for each, other in zip(members, again, strict=True) if other or self.is_other(*each))
+
     def is_list_of(self, name: str, options: Mapping[str, str]) -> bool:
         """Whether a column of texts names just the options, {column: label}, that are chosen in its row."""
         ticks = [(label.casefold(), tick) for part, label in options.items() if (tick := self.tick(part))]
@@ -255,18 +261,17 @@ def _ordinal(name: str) -> _Part:
 
 
 def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnGroup]:
-    others = [part for part in parts if columns.is_other(part.name, part.rest)]
-    others += [part for part, other in zip(parts, _others_again([part.rest for part in parts]), strict=True) if other]
-    own = [part for part in parts if part not in others]
+    others = columns.others([(part.name, part.rest) for part in parts])
+    own = [part for part in parts if part.name not in others]
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
     if len(ticks) == len(own) > 1 and columns.is_list_of(head, {part.name: part.rest for part in own}):
         ticked = 1 if all(columns.read(part.name).values.dtype.kind in "biuf" for part in own) else None
         yield ColumnGroup(head, "ticks", tuple((part.name, part.rest) for part in own), title=head, ticked=ticked)
         return
-    has_text = len(ticks) > 1 and any(columns.tick(part.name) is None for part in others)  # of what else it may be
+    has_text = len(ticks) > 1 and any(columns.tick(name) is None for name in others)  # of what else it may be
     if len(ticks) + len(others) == len(parts) and _are_options(head, ticks, has_text):
         members = tuple((part.name, part.rest) for part, _ in ticks)
-        yield ColumnGroup(head, "grid", (*members, *((part.name, part.rest) for part in others)), title=head)
+        yield ColumnGroup(head, "grid", (*members, *others.items()), title=head)
         return
     alike = [(part, tick) for part, tick in ticks if tick.text and _plain(part.rest) == _plain(tick.text)]
     if alike:
@@ -283,12 +288,6 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
         yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
     elif numbered and _are_places(cells):
         yield ColumnGroup(head, "places", members, title=head)
-
-
-def _others_again(labels: Sequence[str]) -> list[bool]:
-    """Which labels are a second or a third "Other", each with a field of its own."""
-    plain = [_plain(label) for label in labels]
-    return [label in plain[:at] and _TEXT["is_other"].fullmatch(label) is not None for at, label in enumerate(plain)]
 
 
 def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = False) -> bool:
@@ -498,12 +497,8 @@ def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: s
     """Add a group that is a question to what was found."""
     if taken & {column for column, _ in group.members} or not all(member in held for member, _ in group.members):
         return
-    others = {}
-    if group.kind == "grid":
-        again = _others_again([label for _, label in group.members])
-        marked = zip(group.members, again, strict=True)
-        others = {name: label for (name, label), other in marked if other or columns.is_other(name, label)}
-        group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
+    others = columns.others(group.members) if group.kind == "grid" else {}
+    group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
     members = tuple(column for column, _ in group.members)
     has_text = any(columns.tick(name) is None for name in others)
     made = Decision(*own) if members and (own := _made(group, columns, has_text)) else None
@@ -555,17 +550,17 @@ def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None
         heads = f"{group.name} {group.title}"
         if _are_options(heads, pairs, has_text):
             selects = _TEXT["select"].search(unaccented(heads.casefold()))
-            choice = None if selects or _are_twice(own) else _choice(group, own, labels)
-            if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale
-                return choice
+            n_marks = np.sum([tick.chosen for tick in own], axis=0)
+            n_one, n_several = (n_marks > 0).sum(), (n_marks > 1).sum()
+            if not selects and n_several <= _TWICE * n_one and n_one >= len(own):
+                choice = _choice(group, own, labels)
+                if exclusive(own) or choice.column.has_order:  # options of boxes are no scale
+                    return choice
             styles = {tick.style for tick in own}
             what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
             reason = f"{heading}{' that says to select' if selects else ''}, each {what}"
-            n_marks = np.sum([tick.chosen for tick in own], axis=0)
-            if "yes" not in styles and (n_marks > 1).sum() > _SEVERAL * (n_marks > 0).sum():
-                return Decision(
-                    MultiSelect(columns=options), f"{reason.removeprefix('a guess: ')}, often several in a row"
-                )
+            if "yes" not in styles and n_several > _SEVERAL * n_one:
+                reason = f"{reason.removeprefix('a guess: ')}, often several in a row"
             return MultiSelect(columns=options), reason
     return _ranks(group, columns, heading)
 
@@ -589,12 +584,6 @@ def _shared(titles: Sequence[str], separator: re.Pattern[str]) -> int:
     """Characters up to the last separator of the beginning that all titles share."""
     stem = commonprefix(list(titles))  # noqa: RUF071  (by letters)
     return max((match.end() for match in separator.finditer(stem)), default=0)
-
-
-def _are_twice(ticks: Sequence[_Tick]) -> bool:
-    """Whether several rows have two marks, or hardly any row has one."""
-    n_marks = np.sum([tick.chosen for tick in ticks], axis=0)
-    return bool((n_marks > 1).sum() > _TWICE * (n_marks > 0).sum() or (n_marks > 0).sum() < len(ticks))
 
 
 def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> Decision:

@@ -8,6 +8,7 @@ Guarantees a reason and a confidence for every choice, and the words "a guess" i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -27,27 +28,10 @@ from thurbo.table.columns.numbers import amount, days
 from thurbo.table.columns.ordinal import Binary, Ordinal
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
-from thurbo.table.columns.values import (
-    false_and_true,
-    is_affirmative,
-    is_label,
-    is_number_text,
-    is_word,
-    listing,
-    show,
-)
+from thurbo.table.columns.values import false_and_true, is_affirmative, is_label, is_number_text, is_word, listing, show
 from thurbo.table.guess.grids import NEAR, Grid
 from thurbo.table.guess.roles import A_GUESS, FEW_NUMBERS, OFTEN, SURE, TO_CHECK, Decision, Found, role
-from thurbo.table.guess.separated import (
-    FEW_CATEGORIES,
-    LEAST_COUNT,
-    LEAST_SHARE_KEPT,
-    MOST_KEPT,
-    SEPARATORS,
-    Texts,
-    is_used,
-    list_of_options,
-)
+from thurbo.table.guess.separated import FEW_CATEGORIES, SEPARATORS, Texts, frequent, is_used, list_of_options, n_each
 from thurbo.table.guess.words import (
     KNOWN,
     NAMES,
@@ -109,11 +93,10 @@ def _gain_of_ranks(numbers: FloatArray) -> float:
 def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
     """How often each of some values occurs; codes that are whole numbers count as integers."""
     distinct, which = cells.factorise()
-    count = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
     found = dict.fromkeys(among, 0)
-    for value, own in zip(map(whole, distinct), count, strict=True):
-        if value in found:
-            found[value] += own
+    for value, own in n_each(distinct, which).items():
+        if whole(value) in found:
+            found[whole(value)] += own
     return found
 
 
@@ -215,12 +198,12 @@ def _levels(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Fou
     texts = [named.get(code, str(code)) for code in levels]
     order = arranged(levels, texts, note.measure)
     if order is None or order[1] == "numbered":
-        apart = _codes_apart(levels, texts, note, cells)
-        if apart and len(levels) - len(apart.missing) > 2:
-            gone = {code: text for code, text in zip(levels, texts, strict=True) if code in apart.missing}
+        apart, sure = _codes_apart(levels, texts, note, cells)
+        if apart and len(levels) - len(apart) > 2:
+            gone = {code: text for code, text in zip(levels, texts, strict=True) if code in apart}
             left = [code for code in answers if code not in gone], {k: v for k, v in named.items() if k not in gone}
             decided = decision(_levels(Sorted(*left, missing | gone), note, cells, None))
-            return decided._replace(sure=min(decided.confidence, apart.sure), otherwise="categories")
+            return decided._replace(sure=min(decided.confidence, sure), otherwise="categories")
     numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(is_number_text, texts)))
     unnamed = [code for code in answers if code not in named]
     end = f"{f'; {listing(unnamed)} without a label' if unnamed else ''}{_less(missing)}"
@@ -247,44 +230,36 @@ def _levels(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Fou
     return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{unknown}{end}"
 
 
-class _Apart(NamedTuple):
-    missing: list[Any]  # codes
-    sure: float
-
-
-def _codes_apart(levels: list[Any], texts: list[str], note: Note, cells: Cells) -> _Apart | None:
-    """Codes of answers that do not fit the scale of the others: "other", "I have no job"; None if there are none.
+def _codes_apart(levels: list[Any], texts: list[str], note: Note, cells: Cells) -> tuple[list[Any], float]:
+    """Codes of answers that do not fit the scale of the others, "other", "I have no job"; and how sure that is.
 
     The file may say that all are levels of a scale, or that none is: then only what fits no scale is set apart.
     """
     found = levels_of(texts) if len(set(texts)) == len(texts) else None
     if found is None or not found.apart or found.lowest or found.name == "numbered":
-        return None
+        return [], KNOWN
     strong = all(STRONG.fullmatch(as_phrase(text)) for text in found.apart)
     codes = [code for code, text in zip(levels, texts, strict=True) if text in found.apart]
     at_end = codes == levels[: len(codes)] or codes == levels[-len(codes) :]
     if (note.measure and not strong) or not (at_end or strong):
-        return None
+        return [], KNOWN
     count = occurrences(cells, levels)
     often = sum(count[code] for code in codes) >= OFTEN * max(sum(count.values()), 1)
-    return _Apart(codes, min(found.sure, TO_CHECK if often else 1.0))
+    return codes, min(found.sure, TO_CHECK if often else 1.0)
 
 
 def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
     """Categories of a long list of codes, the rare ones joined."""
-    count = occurrences(cells, found.answers)
-    total, often = sum(count.values()), sorted(found.answers, key=lambda code: (-count[code], _key(code)))
-    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * total)
-    common = [code for code in often[:MOST_KEPT] if count[code] >= floor]
-    covered = sum(count[code] for code in common) / max(total, 1)
+    common, covered = frequent(occurrences(cells, found.answers))
+    n_codes, n_rare = len(found.answers), len(found.answers) - len(common)
     if len(common) < 2 or covered < _COVERED_BY_CODES:
-        reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
+        reason = f"{says}, and {n_codes} are too many for categories: the most frequent ones cover {covered:.0%}"
         return Ignore(f"more than {MOST_CODES} codes"), f"{reason} of the answers"
-    other = f"other ({len(often) - len(common)} more)"
+    other = f"other ({n_rare} more)"
     names = _kept(found.named, _in_order(common))
     column = Categorical((*_in_order(common), other), other=other, names=names, missing=found.missing)
-    reason = f"{says}; the {len(often) - len(common)} rarest of {len(often)} codes, {1 - covered:.0%} of the answers, "
-    return Decision(column, f"{reason}are joined into {show(other)}{_less(found.missing)}", KNOWN)
+    reason = f"{says}; the {n_rare} rarest of {n_codes} codes, {1 - covered:.0%} of the answers, are joined into"
+    return Decision(column, f"{reason} {show(other)}{_less(found.missing)}", KNOWN)
 
 
 def _columns(shared: Grid) -> str:
@@ -404,8 +379,8 @@ def _low_and_high(pair: list[Any]) -> tuple[Any, Any]:
 
 def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     """The texts of cells with their number of rows, those that are no answers apart."""
-    counts = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
-    often = sorted(np.argsort(counts, kind="stable")[::-1][:_MOST_EXAMINED].tolist())
+    rows = n_each(distinct, which)
+    often = sorted(np.argsort(list(rows.values()), kind="stable")[::-1][:_MOST_EXAMINED].tolist())
     gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
     negative = [text for text in distinct if _NEGATIVE.match(text)]
     if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
@@ -421,8 +396,7 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     if len(distinct) - len(gone) < 2:
         gone = []
     left = set(gone)
-    pairs = [(text, count) for text, count in zip(distinct, counts, strict=True) if text not in left]
-    return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
+    return Texts({text: n for text, n in rows.items() if text not in left}, gone, sum(rows.values()))
 
 
 _SHORT_CODE, _FEWEST_SHORT = re.compile(r"[A-Z]{2,3}"), 6
@@ -437,13 +411,10 @@ def _scale(texts: Texts, shared: Grid | None) -> Found | None:
     if found is None or len(found.levels) < 3 - (found.name == "bands"):
         return None
     found, agrees = _as_in_data(found, shared)
-    share = {text: count / max(texts.n_cells, 1) for text, count in zip(texts.kept, texts.counts, strict=True)}
+    count = dict(zip(shared.labels, shared.counts, strict=True)) if shared else texts.rows
     apart = [text for text in found.apart if text in texts.kept]
-    if shared:
-        share = {
-            text: count / max(sum(shared.counts), 1) for text, count in zip(shared.labels, shared.counts, strict=True)
-        }
-    often = sum(share.get(text, 0.0) for text in apart) >= OFTEN
+    share = sum(count.get(text, 0) for text in apart) / max(sum(shared.counts) if shared else texts.n_cells, 1)
+    often = share >= OFTEN
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *apart])
     is_guess = found.lowest or found.sure < A_GUESS
     sure = min(found.sure, texts.sure, TO_CHECK if often else 1.0)
@@ -459,7 +430,7 @@ def _scale(texts: Texts, shared: Grid | None) -> Found | None:
         reason = f"{'a guess: ' if is_guess else ''}the texts form a scale ({found.name}){low}{agrees}"
     otherwise = "categories"
     if apart:
-        shares = f": {sum(share[text] for text in apart):.0%} of the answers" if often else ""
+        shares = f": {share:.0%} of the answers" if often else ""
         reason += f"; {_off_scale(apart)}{shares}"
         otherwise = f"categories, with {listing(map(show, apart))} as {'answers' if len(apart) > 1 else 'an answer'}"
     return Decision(column, f"{reason}{less}", sure, otherwise)
@@ -533,13 +504,13 @@ def _amounts(texts: Texts) -> Found | None:
     notation = _notation(texts)
     read = {text: amount(text, notation) for text in texts.kept}
     odd = [text for text, number in read.items() if number is None]
-    covered = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if read[text] is not None)
+    covered = sum(count for text, count in texts.rows.items() if read[text] is not None)
     units = {re.sub(r"[\d.,'\s]+", "", text.casefold()) for text, number in read.items() if number is not None}
     numbers = {number for number in read.values() if number is not None}
     if covered < _NUMBERS * texts.n_answers or len(numbers) < 3 or len(units) > _MOST_UNITS:
         return None
     chosen = {text for text in odd if not unanswered(text) and not STRONG.fullmatch(as_phrase(text))}
-    n_chosen = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if text in chosen)
+    n_chosen = sum(texts.rows[text] for text in chosen)
     if len(numbers) <= MOST_STEPS and n_chosen >= _CHOSEN * texts.n_answers:
         return None  # beside few numbers, what many chose is an answer
     missing: dict[Any, str] = texts.missing | {text: text for text in odd[:_MOST_ODD]}
@@ -547,10 +518,9 @@ def _amounts(texts: Texts) -> Found | None:
     reason = f"numbers written as text ({notation}), {len(numbers)} distinct values, such as {show(example)}"
     if odd:
         reason = f"a guess: {reason}, but {len(odd)} texts are not: {listing(map(show, odd), most=6)}"
-    often: dict[float, int] = {}
-    for text, count in zip(texts.kept, texts.counts, strict=True):
-        if (value := read[text]) is not None:
-            often[value] = often.get(value, 0) + count
+    often: Counter[float] = Counter()
+    for text, value in read.items():
+        often.update({} if value is None else {value: texts.rows[text]})
     column, heaps = number(often, parse=notation, missing=missing, unseen="missing")
     return column, f"{reason}{texts.less}{heaps}"
 
@@ -562,8 +532,7 @@ def _notation(texts: Texts) -> Any:
         return sum(bool(re.search(pattern, text.casefold())) for text in texts.kept) / len(texts.kept)
 
     def n_read(notation: str) -> int:
-        cells = zip(texts.kept, texts.counts, strict=True)
-        return sum(count for text, count in cells if amount(text, notation) is not None)
+        return sum(count for text, count in texts.rows.items() if amount(text, notation) is not None)
 
     comma, point = share(r"\d,\d{1,2}(?!\d)|\d\.\d{3},"), share(r"\d\.\d{1,2}(?!\d)|\d,\d{3}\.")
     if comma > 0 and comma > point and not share(r"\d,\d{3}(?!\d)") > comma:
@@ -584,10 +553,7 @@ def _categories(texts: Texts) -> Found:
         otherwise = f"levels of a scale, if {show(odd)} has a place on it or is no answer" if odd else ""
         reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
         return Decision(column, reason, A_GUESS if odd else KNOWN, otherwise)
-    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * texts.n_answers)
-    ranked = sorted(zip(texts.counts, kept, strict=True), key=lambda each: (-each[0], each[1]))
-    common = [text for count, text in ranked[:MOST_KEPT] if count >= floor]
-    covered = sum(count for count, _ in ranked[: len(common)]) / max(texts.n_answers, 1)
+    common, covered = frequent(texts.rows)
     rare = len(kept) - len(common)
     if len(common) < 2 or covered < _COVERED:
         reason = f"{what}, too many for categories: the most frequent ones cover {covered:.0%} of the answers"
@@ -705,7 +671,8 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if len(distinct) == 1:
         return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
     if len(distinct) == 2 and (shared is None or len(shared.labels) < 3):
-        if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and not all(map(_is_known, distinct)):
+        in_own_words = any(isinstance(value, str) and not is_word(value) for value in distinct)
+        if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and in_own_words:
             return Ignore("it is free text"), "two people wrote something, each a text of their own"
         false, true = _low_and_high(distinct)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
@@ -717,11 +684,6 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
 
 
 _FEWEST_CELLS = 20
-
-
-def _is_known(value: Any) -> bool:
-    """Whether a value is one that questionnaires offer: a number, "yes", "no"."""
-    return not isinstance(value, str) or is_word(value)
 
 
 def _mixed(distinct: list[Any], cells: Cells) -> Found:

@@ -123,17 +123,13 @@ def _identifier(cells: Cells) -> Found | None:
     texts = [value for value in cells.values[~cells.missing].tolist() if isinstance(value, str)]
     if len(texts) < n or n < _FEWEST_ROWS or len(set(texts)) < _NEARLY * n:
         return None
-    if sum(_is_amount(text) for text in texts) > _NEARLY * n:
+    # Numbers with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier.
+    notations = ("currency", "percent", "decimal-comma")
+    written = [text for text in texts if not text.strip().isalnum()]
+    if sum(any(amount(text, each) is not None for each in notations) for text in written) > _NEARLY * n:
         return None
     short = all(len(text) <= _LONGEST_ID and " " not in text.strip() for text in texts)
     if short:
         reason = f"a guess: texts such as {show(texts[0])} are all different and short, like row identifiers"
         return Decision(Id(), reason, SURE if named else FEW_NUMBERS)
     return Ignore("it is free text"), f"nearly every text is different, such as {show(texts[0])}"
-
-
-def _is_amount(text: str) -> bool:
-    """Whether a text is a number with a sign or unit, such as "$420" or "7 hrs"; digits alone may be an identifier."""
-    if text.strip().isalnum():
-        return False
-    return any(amount(text, notation) is not None for notation in ("currency", "percent", "decimal-comma"))

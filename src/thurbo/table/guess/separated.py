@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from thurbo.table.columns.cells import IntArray
 from thurbo.table.columns.multiselect import MultiSelect
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import listed, listing, show
@@ -30,12 +33,16 @@ _ALL_ITEMS = 0.95  # share of lists that name all items of a ranking
 
 
 class Texts(NamedTuple):
-    """Distinct texts that are answers, with counts, those that are not, and the number of cells of all."""
+    """Distinct texts that are answers, with the number of rows of each, those that are not, and the cells of all."""
 
-    kept: list[str]
-    counts: list[int]
+    rows: dict[str, int]
     gone: list[str]
     n_cells: int
+
+    @property
+    def kept(self) -> list[str]:
+        """The texts that are answers."""
+        return list(self.rows)
 
     @property
     def missing(self) -> dict[Any, str]:
@@ -56,7 +63,21 @@ class Texts(NamedTuple):
 
     @property
     def n_answers(self) -> int:
-        return sum(self.counts)
+        return sum(self.rows.values())
+
+
+def n_each(distinct: Sequence[Any], which: IntArray) -> dict[Any, int]:
+    """How often each value occurs, by its place in each cell, −1 if it is missing."""
+    return dict(zip(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist(), strict=True))
+
+
+def frequent(rows: Mapping[Any, int]) -> tuple[list[Any], float]:
+    """The values that are kept if the rare ones are joined, the most frequent first; and the share that they cover."""
+    total = sum(rows.values())
+    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * total)
+    often = sorted(rows, key=lambda value: (-rows[value], isinstance(value, str), value))
+    common = [value for value in often[:MOST_KEPT] if rows[value] >= floor]
+    return common, sum(rows[value] for value in common) / max(total, 1)
 
 
 def is_used(separator: str, texts: Sequence[str]) -> bool:
@@ -69,8 +90,8 @@ def _with_lists(sep: str, texts: Texts) -> Texts:
     if not back or not (is_used(sep, texts.kept) or _are_lists(sep, texts)):
         return texts
     gone = [text for text in texts.gone if text not in back]
-    n_each = (texts.n_cells - texts.n_answers) // max(len(texts.gone), 1)  # how often is not known of each
-    return texts._replace(kept=[*texts.kept, *back], counts=[*texts.counts, *[max(n_each, 1)] * len(back)], gone=gone)
+    n_rows = (texts.n_cells - texts.n_answers) // max(len(texts.gone), 1)  # how often is not known of each
+    return texts._replace(rows=texts.rows | dict.fromkeys(back, max(n_rows, 1)), gone=gone)
 
 
 def _are_lists(sep: str, texts: Texts) -> bool:
@@ -113,12 +134,6 @@ def _with_continued(lists: list[list[str]], counts: Sequence[int], sep: str) -> 
     return found
 
 
-def _are_orders(lists: Sequence[Sequence[str]], items: Collection[str]) -> bool:
-    """Whether nearly all lists name all items, in many orders."""
-    whole = [tuple(each) for each in lists if len(each) == len(items) and set(each) == set(items)]
-    return len(whole) >= _ALL_ITEMS * len(lists) and len(set(whole)) > len(items)
-
-
 def list_of_options(texts: Texts) -> Found | None:
     """Lists of options in one cell, whatever the number of combinations."""
     for sep in (*SEPARATORS, " "):
@@ -126,14 +141,15 @@ def list_of_options(texts: Texts) -> Found | None:
         of_parts = _are_lists(sep, texts)
         if not of_parts and (sep == " " or not is_used(sep, texts.kept)):
             continue
-        lists = _with_continued([listed(text, sep) for text in texts.kept], texts.counts, sep)
+        lists = _with_continued([listed(text, sep) for text in texts.rows], list(texts.rows.values()), sep)
         counts: Counter[str] = Counter()
-        for options, count in zip(lists, texts.counts, strict=True):
+        for options, count in zip(lists, texts.rows.values(), strict=True):
             counts.update(dict.fromkeys(options, count))
-        recode = folded(list(counts), list(counts.values()))
+        recode = folded(counts)
         for text, to in recode.items():
             counts[to] += counts.pop(text)
-        if len(counts) > 2 and _are_orders(lists, counts):
+        orders = [tuple(each) for each in lists if len(each) == len(counts) and set(each) == set(counts)]
+        if len(counts) > 2 and len(orders) >= _ALL_ITEMS * len(lists) and len(set(orders)) > len(counts):
             reason = (
                 f"a guess: texts such as {show(texts.kept[0])} are orders of the same {len(counts)} items, best first"
             )

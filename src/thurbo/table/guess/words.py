@@ -137,15 +137,13 @@ def _bands_in_other_words(texts: Sequence[str]) -> list[Band] | None:
     A text with one number is open: below if the lowest range begins there, above if the highest ends there. "da 10 a
     20K", "oltre i 20K"; "within 6-10 years of our wedding", "after 10 years of our wedding".
     """
-    written = [_AMOUNT["any_number"].findall(text) for text in texts]
-    numbers = [
-        [_value(re.sub(r"(?<=\d)[., ](?=\d{3}(?!\d))", "", each).replace(",", ".")) for each in own] for own in written
+    written = [
+        [re.sub(r"(?<=\d)[., ](?=\d{3}(?!\d))", "", each).replace(",", ".") for each in numbers]
+        for numbers in map(_AMOUNT["any_number"].findall, texts)
     ]
-    if not all(len(own) in (1, 2) for own in numbers) or sum(len(own) == 1 for own in numbers) > 2:
+    if not all(len(own) in (1, 2) for own in written) or sum(len(own) == 1 for own in written) > 2:
         return None
-    for own, digits in zip(numbers, written, strict=True):
-        if len(own) == 2 and _scale_of(digits[0]) == 1 and own[0] < own[1] / _scale_of(digits[1]):
-            own[0] *= _scale_of(digits[1])  # "10-20k" is from 10,000
+    numbers = [_ends(*own) if len(own) == 2 else (_value(own[0]),) for own in written]
     ranges = sorted(own for own in numbers if len(own) == 2)
     follow = all(0 <= after[0] - before[1] <= max(1, 0.1 * after[0]) for before, after in pairwise(ranges))
     if len(ranges) < 2 or not follow or any(low >= high for low, high in ranges):
@@ -181,10 +179,7 @@ def _written(text: str, words: Mapping[str, str] = _WORDS["rewritten"]["abbrevia
 def _band(plain: str) -> Band | None:
     plain = re.sub(r"(?<=\d)x\b", " times", plain)
     if match := _AMOUNT["between"].fullmatch(plain):
-        low, high = map(_value, match.groups())
-        if low >= high and match[2][-1] in "kmb":  # "1-5 million"
-            return None
-        low = low * _scale_of(match[2]) if _scale_of(match[1]) == 1 and low < high / _scale_of(match[2]) else low
+        low, high = _ends(match[1], match[2])
         return (low, high) if low < high else None
     if match := _AMOUNT["above"].fullmatch(plain):
         return _value(match[match.lastindex or 0]), None
@@ -235,6 +230,12 @@ def _joined(bands_: Sequence[Band]) -> list[Band] | None:
 
 def _scale_of(text: str) -> float:
     return {"k": 1e3, "m": 1e6, "b": 1e9}.get(text[-1], 1.0)
+
+
+def _ends(first: str, last: str) -> tuple[float, float]:
+    """The two numbers of a range; "10-20k" is from 10,000."""
+    low, high, scale = _value(first), _value(last), _scale_of(last)
+    return low * scale if _scale_of(first) == 1 and low < high / scale else low, high
 
 
 def _value(text: str) -> float:
@@ -770,10 +771,10 @@ _PAIRS = (("yes", "no"), ("true", "false"), ("male", "female"))  # each may be w
 _FEW = 12  # most answers beside a pair of words, which may be no answers
 
 
-def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
-    """Each spelling that is read as another one: {"yes": "Yes", "YES": "Yes", "Y": "Yes"}."""
+def folded(rows: Mapping[Any, int]) -> dict[str, str]:
+    """Each spelling that is read as another one, {"yes": "Yes", "YES": "Yes", "Y": "Yes"}, by how often each occurs."""
     groups: dict[str, list[tuple[bool, int, bool, str]]] = {}
-    for text, count in zip(texts, counts, strict=True):
+    for text, count in rows.items():
         if isinstance(text, str):
             key, is_titled = spelling(text), text[:1].isupper() and not text.isupper()
             groups.setdefault(key, []).append((len(key) > 1, count, is_titled, text))

@@ -234,7 +234,7 @@ def ungrouped(column: Column, name: str, table: Table | None) -> tuple[dict[str,
         problem = f"{type(column).__name__} reads the column of its own name"
         raise SchemaError(problem, column=name, remedy="only a question of several columns can be divided")
     for each in parts if table is not None else ():
-        found = infer((each,), table.cells, False, table.book.notes, (), {})  # type: ignore[union-attr]
-        if list(found.columns) == [each]:
-            parts[each], reasons[each] = found.columns[each], found.reasons[each]
+        found, _ = infer((each,), table.cells, False, table.book.notes, (), {})  # type: ignore[union-attr]
+        if list(found) == [each]:
+            parts[each], reasons[each] = found[each].column, found[each].reason
     return parts, reasons

@@ -18,6 +18,7 @@ from thurbo.table.columns.values import listing, suggestion
 
 if TYPE_CHECKING:
     from thurbo.table.columns.column import Column
+    from thurbo.table.guess.roles import Decision
     from thurbo.table.schema.schema import Schema
 
 HEADER = ("column", "type", "meaning of a cell", "reason")
@@ -66,12 +67,10 @@ CERTAIN = 0.8  # confidence from which a column need not be checked
 OTHERWISE = "otherwise: "  # in a reason, before what else a column may be
 
 
-def with_alternatives(
-    reasons: Mapping[str, str], confidence: Mapping[str, float], otherwise: Mapping[str, str]
-) -> dict[str, str]:
-    """Reasons that end with what else a column may be, where that is not certain."""
-    also = {name: each for name, each in otherwise.items() if each and confidence.get(name, 1.0) < CERTAIN}
-    return {name: f"{why}; {OTHERWISE}{also[name]}" if name in also else why for name, why in reasons.items()}
+def with_alternative(found: Decision) -> str:
+    """The reason for a type, which ends with what else the column may be, where that is not certain."""
+    is_open = found.otherwise and found.confidence < CERTAIN
+    return f"{found.reason}; {OTHERWISE}{found.otherwise}" if is_open else found.reason
 
 
 _IS_OFTEN = re.compile(r"missing.*\d%")  # what counts as missing although it is frequent

@@ -139,23 +139,16 @@ class _Answers(NamedTuple):
 
 def find_determined(columns: Mapping[str, Column], table: Table, weight: FloatArray | None) -> tuple[Determined, ...]:
     """Every pair of columns, fitted to this table, of which one follows from the other; `weight` is [row]."""
-    weight = np.ones(table.n_rows) if weight is None else np.asarray(weight, np.float64)
-    rows = np.random.default_rng(0).permutation(table.n_rows)[:_SAMPLE]
-    part = table.take(rows)
-    read = {name: own for name in columns if (own := _read(columns, part, name)) is not None}
-    pairs = [(by, name) for by, name in _screened(read) if _measured(read[by], read[name], weight[rows]) is not None]
-    if len(rows) < table.n_rows:
-        order = np.random.default_rng(0).permutation(table.n_rows)
-        whole, weight = table.take(order), weight[order]
-        read = {name: _read(columns, whole, name) or read[name] for pair in pairs for name in pair}
-    else:
-        weight = weight[rows]
-    found = []
-    for by, name in pairs:
-        measured = _measured(read[by], read[name], weight)
-        if measured is not None:
-            found.append(_rule(by, name, read, weight, *measured))
-    return tuple(found)
+    order = np.random.default_rng(0).permutation(table.n_rows)
+    weight = np.ones(len(order)) if weight is None else np.asarray(weight, np.float64)[order]
+    table, sample = table.take(order), table.take(order[:_SAMPLE])
+    read = {name: own for name in columns if (own := _read(columns, sample, name)) is not None}
+    near, few = _screened(read), weight[:_SAMPLE]
+    pairs = [(by, name) for by, name in near if _measured(read[by], read[name], few) is not None]
+    if sample.n_rows < table.n_rows:
+        read = {name: _read(columns, table, name) or read[name] for pair in pairs for name in pair}
+    measured = ((by, name, _measured(read[by], read[name], weight)) for by, name in pairs)
+    return tuple(_rule(by, name, read, weight, *own) for by, name, own in measured if own is not None)
 
 
 def find_before_fit(columns: Mapping[str, Column], table: Table) -> tuple[Determined, ...]:

@@ -9,6 +9,7 @@ Guarantees that gates exist, can decide, and do not depend on each other in a ci
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -98,11 +99,6 @@ class Skip:
         return cls(**state)
 
 
-def read_skips(state: Any) -> list[Skip]:
-    """The skips in the dictionary of a schema."""
-    return [Skip.from_dict(each) for each in (state if isinstance(state, list) else [state])]
-
-
 def checked(skips: Any, columns: Mapping[str, Column]) -> tuple[Skip, ...]:
     """Skips of a schema with their values as labels of the gates; refuses what the columns do not have."""
     if isinstance(skips, Skip) or not isinstance(skips, Iterable) or not all(isinstance(each, Skip) for each in skips):
@@ -161,10 +157,8 @@ def kept(skips: Iterable[Skip], columns: Mapping[str, Column]) -> tuple[Skip, ..
     for skip in skips:
         names = tuple(name for name in skip.columns if name in columns)
         if names and skip.asked_if in columns:
-            try:
+            with suppress(SchemaError):
                 found.append(_with_labels(Skip(names, skip.asked_if, skip.values), columns))
-            except SchemaError:
-                continue
     return tuple(found)
 
 
@@ -182,22 +176,20 @@ NOT_APPLICABLE = "not applicable"  # the name of this kind of missing answer
 UNKNOWN, ASKED, NOT_ASKED = 0, 1, 2
 
 
-def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolArray:
-    """Rows without any answer to a question, [row]; declared missing values are no answers."""
-    sources = columns[name].source_columns(name) or (name,)
-    if not any(each in table for each in (name, *sources)):
-        return np.ones(table.n_rows, bool)
-    if not columns[name].source_columns(name):
-        return table.cells(name).missing
-    return columns[name].unanswered(table.answers(columns, name, "ignore"))
-
-
-def cells_of_gate(columns: Mapping[str, Column], table: Table, name: str) -> Cells | None:
-    """The cells of a question that decides; None if the table does not have it."""
+def given_cells(columns: Mapping[str, Column], table: Table, name: str) -> Cells | None:
+    """The cells of a question; None if the table does not have it."""
     sources = columns[name].source_columns(name)
     if not any(each in table for each in (name, *sources)):
         return None
     return table.gathered(columns, name, "ignore") if sources else table.cells(name)
+
+
+def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolArray:
+    """Rows without any answer to a question, [row]; declared missing values are no answers."""
+    column, cells = columns[name], given_cells(columns, table, name)
+    if cells is None:
+        return np.ones(table.n_rows, bool)
+    return column.unanswered(column.answered(cells)) if column.source_columns(name) else cells.missing
 
 
 def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
@@ -206,13 +198,21 @@ def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
         code = _selected(gate, gate.answered(cells))[:, [gate.labels.index(value) for value in skip.values]]
         known = np.where((code == 0).all(axis=1), NOT_ASKED, UNKNOWN)
         return np.where((code == 1).any(axis=1), ASKED, known).astype(np.int8)
-    distinct, which = gate.answered(cells).hashable().factorise()
-    meaning, found = meanings(gate), np.full(len(distinct) + 1, UNKNOWN, np.int8)
-    for place, value in enumerate(distinct):
-        # A statement, such as one_of, or a number in a column of bands may be either.
-        if is_label(value) and (value in meaning or not gate.labels):
-            found[place] = ASKED if meaning.get(value, value) in skip.values else NOT_ASKED
-    return found[which]
+    labels, which = _labelled(gate, gate.answered(cells))
+    asked = np.isin(which, [at for at, label in enumerate(labels) if label in skip.values])
+    return np.where(which < 0, UNKNOWN, np.where(asked, ASKED, NOT_ASKED)).astype(np.int8)
+
+
+def _labelled(gate: Column, cells: Cells) -> tuple[list[Any], Integers]:
+    """The answers of a gate with labels, and the place of each row's, [row]; −1 if none or not known.
+
+    A statement, such as one_of, or a number in a column of bands may be several of them.
+    """
+    distinct, which = cells.hashable().factorise()
+    meaning = meanings(gate)
+    told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
+    labels = list(gate.labels) or list(dict.fromkeys(label for label in told if label is not None))
+    return labels, np.asarray([*(labels.index(each) if each in labels else -1 for each in told), -1], np.int32)[which]
 
 
 def _selected(gate: Column, cells: Cells) -> Integers:
@@ -236,11 +236,11 @@ def not_asked(
         out = np.zeros(table.n_rows, bool)
         for skip in own:
             gate, silent = skip.asked_if, ~answered[skip.asked_if]
-            if (cells := cells_of_gate(columns, table, gate)) is not None:
+            if (cells := given_cells(columns, table, gate)) is not None:
                 out |= says(columns[gate], skip, cells) == NOT_ASKED
             if gate in found:
                 out |= silent & found[gate]
-            guess = None if imputed is None else cells_of_gate(columns, imputed, gate)
+            guess = None if imputed is None else given_cells(columns, imputed, gate)
             if guess is not None:
                 out |= silent & ~led[skip] & (says(columns[gate], skip, guess) == NOT_ASKED)
         found[name] = out
@@ -393,16 +393,11 @@ def _gates(column: Column, table: Table, name: str, missing: BoolArray) -> Itera
                 others = tuple(label for label in fitted.labels if label != option)
                 yield at, Gate([others, (option,)], code[:, at])
             return
-        distinct, which = cells.hashable().factorise()
+        labels, which = _labelled(column, cells)
     except (SchemaError, TypeError):
         return
-    meaning = meanings(column)
-    told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
-    labels = list(column.labels) or list(dict.fromkeys(label for label in told if label is not None))
-    if not 2 <= len(labels) <= MOST_LABELS:
-        return
-    place = np.asarray([*(labels.index(label) if label in labels else -1 for label in told), -1], np.int32)
-    yield 0, Gate([(label,) for label in labels], place[which])
+    if 2 <= len(labels) <= MOST_LABELS:
+        yield 0, Gate([(label,) for label in labels], which)
 
 
 def _joins(which: Integers, asked: Sequence[int], gone: BoolArray) -> bool:
