@@ -23,8 +23,7 @@ from thurbo.table.columns.values import is_word, listing, spellings
 from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.layouts import questions, stem
 from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
-from thurbo.table.guess.roles import TO_CHECK, Decision
-from thurbo.table.guess.separated import n_each
+from thurbo.table.guess.roles import TO_CHECK, Decision, n_each
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 

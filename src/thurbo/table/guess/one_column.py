@@ -30,8 +30,23 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
 from thurbo.table.columns.values import false_and_true, is_affirmative, is_label, is_number_text, is_word, listing, show
 from thurbo.table.guess.grids import NEAR, Grid
-from thurbo.table.guess.roles import A_GUESS, FEW_NUMBERS, OFTEN, SURE, TO_CHECK, Decision, Found, role
-from thurbo.table.guess.separated import FEW_CATEGORIES, SEPARATORS, Texts, frequent, is_used, list_of_options, n_each
+from thurbo.table.guess.roles import (
+    A_GUESS,
+    FEW_CATEGORIES,
+    FEW_NUMBERS,
+    OFTEN,
+    SEPARATORS,
+    SURE,
+    TO_CHECK,
+    Decision,
+    Found,
+    Texts,
+    frequent,
+    is_used,
+    list_of_options,
+    n_each,
+    role,
+)
 from thurbo.table.guess.words import (
     KNOWN,
     NAMES,
@@ -576,10 +591,7 @@ def decision(found: Found) -> Decision:
 
 
 def guess(cells: Cells, is_array: bool, note: Note = _EMPTY, shared: Grid | None = None) -> Decision:
-    """The detected type of a column, and the reason; the dtype of an array decides alone.
-
-    `shared` is the grid of columns that have the same answers, if there are several.
-    """
+    """The detected type of a column, given the grid of columns with the same answers; a dtype of an array decides."""
     found = decision(_guess(cells, is_array, note, shared))
     return found._replace(sure=found.confidence)
 

@@ -225,10 +225,6 @@ class Schema(Mapping[str, Column]):
         skips : sequence of Skip
             They replace those that the schema has.
 
-        Returns
-        -------
-        Schema
-
         Examples
         --------
         >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
@@ -342,10 +338,6 @@ class Schema(Mapping[str, Column]):
             its own latent utility (`Categorical(ordered=True)`), more flexible; worth it with thousands of answers.
         columns : iterable of str, optional
             Names of the columns to change; all columns with ordered levels by default.
-
-        Returns
-        -------
-        Schema
 
         Examples
         --------
@@ -559,10 +551,6 @@ class Schema(Mapping[str, Column]):
         missing : dict or list
             Values, or {value: name}, such as [-9, -8] or {-9: "refused"}.
 
-        Returns
-        -------
-        Schema
-
         Examples
         --------
         >>> tb.Schema({"age": tb.Continuous()}).declare_missing([-9])["age"].missing
@@ -588,10 +576,6 @@ class Schema(Mapping[str, Column]):
         **settings
             Settings of the new column.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -616,10 +600,6 @@ class Schema(Mapping[str, Column]):
             All its answers, lowest first.
         table : table, optional
             As in `with_type`.
-
-        Returns
-        -------
-        Schema
 
         Raises
         ------
@@ -649,10 +629,6 @@ class Schema(Mapping[str, Column]):
         table : table, optional
             As in `with_type`.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -675,10 +651,6 @@ class Schema(Mapping[str, Column]):
         ----------
         titles : dict
             {name: text}; an empty text means that the question is called by the name of its column.
-
-        Returns
-        -------
-        Schema
 
         Raises
         ------
@@ -723,10 +695,6 @@ class Schema(Mapping[str, Column]):
         **settings
             Settings of the new column.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -767,10 +735,6 @@ class Schema(Mapping[str, Column]):
             Name of the question.
         table : table, optional
             As in `with_type`; with it, the type of each column is detected.
-
-        Returns
-        -------
-        Schema
 
         Raises
         ------
@@ -860,10 +824,6 @@ class Schema(Mapping[str, Column]):
         ----------
         path : str or path
             A file written by `to_toml` or by hand.
-
-        Returns
-        -------
-        Schema
 
         Raises
         ------
