@@ -249,7 +249,7 @@ def infer(
 
     together = questions(names, cells_of, notes, groups)
     first = {question.members[0]: question for question in together.questions}
-    inside = {member for question in together.questions for member in question.members} | together.apart.keys()
+    inside = together.taken
     alone = [name for name in names if name not in inside]
     grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
     found: dict[str, Decision] = {}

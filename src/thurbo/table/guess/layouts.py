@@ -80,6 +80,16 @@ class _Tick(NamedTuple):
     chosen: BoolArray  # [row]
     said: BoolArray  # cells that are not empty, [row]
 
+    @property
+    def label(self) -> str:
+        """The text of its option, or else its name."""
+        return self.text or self.name
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its option is one of those that end a question: "Other", "None of these"."""
+        return _TEXT["last"].fullmatch(self.label) is not None
+
 
 def _tick(cells: Cells) -> _Tick | None:
     """A column as a box to tick; None if it is none."""
@@ -113,12 +123,27 @@ def _tick(cells: Cells) -> _Tick | None:
     return None if chosen.all() or plain_no else _Tick(cells.name, "text", mark.strip(), chosen, said)
 
 
-class _Columns:
-    """The columns of a table, each as a box to tick if it is one."""
+class GroupedQuestion(NamedTuple):
+    """A question that consists of several columns."""
+
+    name: str
+    found: Decision
+    title: str
+    members: tuple[str, ...]
+
+
+class GroupedColumns:
+    """The columns of a table, each as a box to tick if it is one, and the questions of several of them.
+
+    Columns of what people wrote beside an option, and those that a survey tool added, are apart, with the reason.
+    """
 
     def __init__(self, names: Collection[str], read: Read, notes: Mapping[str, Note]):
-        self.names, self.read, self.notes = list(names), read, notes
+        self.names, self.held, self.read, self.notes = list(names), set(names), read, notes
         self.tick = cache(lambda name: _tick(read(name)))  # each column is examined once
+        self.questions: list[GroupedQuestion] = []
+        self.apart = technical(names, {name: note.title for name, note in notes.items()})
+        self.taken = set(self.apart)  # with the columns of the questions
 
     def is_other(self, name: str, label: str = "") -> bool:
         """Whether a column holds what people wrote beside an option, such as "Other, please specify"."""
@@ -163,7 +188,7 @@ class _Columns:
 # ---- columns whose names begin alike
 
 
-def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
+def named_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     """Groups of neighbouring columns whose names or titles begin alike, and whose cells belong together."""
     titles = {name: note.title for name, note in columns.notes.items() if note.title}
     texts = [{name: name for name in columns.names}]
@@ -197,7 +222,7 @@ def stem(name: str) -> str:
     return cuts[-1] if cuts and cuts[-1] else next(heads, name)
 
 
-def _beside_lists(columns: _Columns) -> list[_Part]:
+def _beside_lists(columns: GroupedColumns) -> list[_Part]:
     """Names that begin with the name of a column of texts: "q" may list the options of "q.a" and "q.b"."""
     known, parts = set(columns.names), []
     for name in columns.names:
@@ -260,7 +285,7 @@ def _ordinal(name: str) -> _Part:
     return _Part(name, rest or "places", str(place), place)
 
 
-def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnGroup]:
+def _group(head: str, parts: list[_Part], columns: GroupedColumns) -> Iterator[ColumnGroup]:
     others = columns.others([(part.name, part.rest) for part in parts])
     own = [part for part in parts if part.name not in others]
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
@@ -293,18 +318,14 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
 def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = False) -> bool:
     """Whether columns of boxes are options of one question, not questions of their own with the answers 0 and 1."""
     known = [tick for _, tick in ticks if tick.style != "none"]
-    if not known or len(ticks) < 2:
+    labels, styles = [part.rest for part, _ in ticks], {tick.style for tick in known}
+    if not known or len(labels) < 2 or len(set(labels)) < len(labels):
         return False
-    if len({part.rest for part, _ in ticks}) < len(ticks):
-        return False
-    styles = {tick.style for tick in known}
     if styles == {"text"}:
         return len({tick.text for tick in known}) == len(known)
-    if styles == {"box"}:
-        return True
-    if styles - {"box", "yes"}:
-        return False
-    labels, plain = [part.rest for part, _ in ticks], unaccented(head.casefold())
+    if styles == {"box"} or "text" in styles:
+        return styles == {"box"}
+    plain = unaccented(head.casefold())
     asks = len(ticks) > 2 and (_TEXT["asks"].search(plain) or any(map(_TEXT["last"].fullmatch, labels)))
     by_tool = any(_TEXT["box_name"].search(part.name) for part, _ in ticks)
     return bool(asks or has_text or by_tool or _TEXT["select"].search(plain)) or (
@@ -320,23 +341,18 @@ def _label(name: str) -> str:
     return _TEXT["own_number"].sub("", name)
 
 
-def _is_last(tick: _Tick) -> bool:
-    """Whether an option is one of those that end a question: "Other", "None of these"."""
-    return _TEXT["last"].fullmatch(tick.text or tick.name) is not None
-
-
 # ---- columns side by side without a common name
 
 
-def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[ColumnGroup]:
+def unnamed_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     """Neighbouring columns that are each marked by a text of their own, cut where a question ends.
 
     "Other" and "None" end a question, a label that occurs again begins one, and so do columns that exclude each other.
     """
     runs: list[tuple[list[_Tick], list[str]]] = [([], [])]
     for name in columns.names:
-        tick, (run, others) = None if name in taken else columns.tick(name), runs[-1]
-        is_other = name not in taken and columns.is_other(name)
+        tick, (run, others) = None if name in columns.taken else columns.tick(name), runs[-1]
+        is_other = name not in columns.taken and columns.is_other(name)
         is_box = tick is not None and (tick.style in ("text", "box") or (tick.style == "none" and not tick.said.any()))
         if tick is not None and is_box and not is_other:
             if others:
@@ -376,9 +392,8 @@ def _cut(run: list[_Tick]) -> Iterator[list[_Tick]]:
     """A run of columns in questions."""
     part: list[_Tick] = []
     for tick in run:
-        label = tick.text or tick.name
-        ends = part and _is_last(part[-1]) and not _is_last(tick)
-        again = any(_plain(label) == _plain(other.text or other.name) for other in part)
+        ends = part and part[-1].is_last and not tick.is_last
+        again = any(_plain(tick.label) == _plain(other.label) for other in part)
         new = part and part[-1].style != "none" and tick.style not in (part[-1].style, "none")
         if ends or again or new:
             yield from _exclusive_parts(part)
@@ -397,11 +412,9 @@ def _exclusive_parts(run: list[_Tick]) -> Iterator[list[_Tick]]:
     start = 0
     while start < len(run):
         end = _end_of_choice(run, start)
-        if end and rest:
-            yield rest
-            rest = []
         if end:
-            yield run[start:end]
+            yield from filter(None, (rest, run[start:end]))
+            rest = []
         else:
             rest.append(run[start])
         start = end or start + 1
@@ -418,7 +431,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
         last += 1
     for end in range(last, start + 1, -1):
         part = run[start:end]
-        others = [tick for tick in part if not _is_last(tick)]  # "None" excludes all of them
+        others = [tick for tick in part if not tick.is_last]  # "None" excludes all of them
         if not exclusive(part) or not (len(others) == len(part) or exclusive(others)):
             continue
         if end < len(run):  # a column that nobody chose belongs to what follows
@@ -460,82 +473,78 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
 # ---- questions
 
 
-class GroupedQuestion(NamedTuple):
-    """A question that consists of several columns."""
-
-    name: str
-    found: Decision
-    title: str
-    members: tuple[str, ...]
-
-
-class GroupedColumns(NamedTuple):
-    """Questions of several columns, and columns of what people wrote beside an option, with the reason."""
-
-    questions: list[GroupedQuestion]
-    apart: dict[str, str]
-
-
 def questions(
     names: Collection[str], read: Read, notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
 ) -> GroupedColumns:
     """Questions that consist of several columns; a column belongs to at most one of them."""
-    apart = technical(names, {name: note.title for name, note in notes.items()})
-    columns, found = _Columns(names, read, notes), GroupedColumns([], apart)
-    taken, held = set(apart), set(names)
+    columns = GroupedColumns(names, read, notes)
     for group in (*groups, *_places(notes), *named_groups(columns)):
-        _take(group, columns, found, taken, held)
-    for group in unnamed_groups(columns, taken):
-        _take(group, columns, found, taken, held)
+        _take(group, columns)
+    for group in unnamed_groups(columns):
+        _take(group, columns)
     alone = filter(_TEXT["beside"].fullmatch, columns.names)
-    beside = [name for name in alone if name not in taken and columns.is_other(name)]
-    found.apart.update(dict.fromkeys(beside, "what people wrote beside an option"))
-    return found
+    beside = [name for name in alone if name not in columns.taken and columns.is_other(name)]
+    columns.apart |= dict.fromkeys(beside, "what people wrote beside an option")
+    return columns
 
 
-def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: set[str], held: set[str]) -> None:
-    """Add a group that is a question to what was found."""
-    if taken & {column for column, _ in group.members} or not all(member in held for member, _ in group.members):
+def _take(group: ColumnGroup, columns: GroupedColumns) -> None:
+    """Add a group that is a question to the questions."""
+    names = {column for column, _ in group.members}
+    if names & columns.taken or not names <= columns.held:
         return
     others = columns.others(group.members) if group.kind == "grid" else {}
     group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
-    members = tuple(column for column, _ in group.members)
     has_text = any(columns.tick(name) is None for name in others)
-    made = Decision(*own) if members and (own := _made(group, columns, has_text)) else None
-    if made is None:
+    own = _made(group, columns, has_text) if group.members else None
+    if own is None:
         return
-    repeats = columns.repeats(group.name, made.column) if group.name not in taken else False
-    if repeats:
-        found.apart[group.name] = "the options of its columns once more"
+    made = Decision(*own)
+    if group.name not in columns.taken and columns.repeats(group.name, made.column):
+        columns.apart[group.name] = "the options of its columns once more"
     # The name must be new: a table column with the name of the question would replace its members.
-    used = {*columns.names, *(question.name for question in found.questions)}
+    used = {*columns.names, *(question.name for question in columns.questions)}
     alternatives = (f"{group.name} ({number})" for number in count(2))
     name = next(each for each in chain([group.name], alternatives) if each not in used)
-    found.questions.append(GroupedQuestion(name, made, group.title, members))
-    found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
-    taken |= {*members, *others, *([group.name] if repeats else ())}
+    members = tuple(column for column, _ in group.members)
+    columns.questions.append(GroupedQuestion(name, made, group.title, members))
+    columns.apart |= dict.fromkeys(others, f'what people wrote beside an option of "{name}"')
+    columns.taken |= {*members, *columns.apart}
 
 
-def _made(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
+_MOST_TWICE = 0.05  # share of rows that name an item twice
+
+
+def _made(group: ColumnGroup, columns: GroupedColumns, has_text: bool) -> Found | None:
+    if group.kind == "grid":
+        return _grid(group, columns, has_text)
     parts = {member: columns.read(member) for member, _ in group.members}
-    notes = columns.notes
+    items, names, missing = _items(parts, columns.notes)
     if group.kind == "ticks":
         options = {option: column for column, option in group.members}
-        column = MultiSelect(columns=options, ticked=group.ticked, missing=_items(parts, notes)[2])
+        column = MultiSelect(columns=options, ticked=group.ticked, missing=missing)
         reason = f"the file's multiple response set of {len(options)} columns"
         if group.name in columns.names:
             reason = f'{len(options)} columns of options, beside the column "{group.name}", which lists those chosen'
         return column, reason
+    if not (2 if group.kind == "mentions" else 3) <= len(items) <= MOST_CODES:
+        return None
+    mentions = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
     if group.kind == "mentions":
-        items, names, missing = _items(parts, notes)
-        if len(items) < 2 or len(items) > MOST_CODES:
-            return None
-        column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
-        return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
-    return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns, has_text)
+        return mentions, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
+    codes = _codes(parts.values(), items)
+    twice = float(_twice(np.where(codes < 0, np.nan, codes)).mean())
+    if twice > _MOST_TWICE:
+        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
+        return mentions, reason
+    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
+    unseen: Any = "missing" if twice else "error"
+    ranking = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
+    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
+    return ranking, f"{reason}; an item named twice in a row counts once" if twice else reason
 
 
-def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
+def _grid(group: ColumnGroup, columns: GroupedColumns, has_text: bool) -> Found | None:
     """Columns under one heading: one answer or options if each is a box to tick, ranks if places differ in each row."""
     ticks = [columns.tick(name) for name, _ in group.members]
     heading = f"a guess: {len(group.members)} columns under one heading"
@@ -609,7 +618,7 @@ def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -
     return decided._replace(column=column, reason=reason, otherwise=decided.otherwise or "MultiSelect")
 
 
-def _ranks(group: ColumnGroup, columns: _Columns, heading: str) -> tuple[Column, str] | None:
+def _ranks(group: ColumnGroup, columns: GroupedColumns, heading: str) -> tuple[Column, str] | None:
     parts = {name: columns.read(name) for name, _ in group.members}
     places = range(1, len(parts) + 1)
     if any(part.values.dtype.kind not in "iuf" for part in parts.values()):
@@ -663,9 +672,6 @@ def _twice(table: Any) -> BoolArray:
     return found
 
 
-_MOST_TWICE = 0.05  # share of rows that name an item twice
-
-
 def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
     """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
     runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
@@ -683,22 +689,6 @@ def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
             stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (by letters)
             pairs = tuple((name, str(place)) for place, name in members)
             yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
-
-
-def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
-    items, names, missing = _items(parts, notes)
-    if not 2 < len(items) <= MOST_CODES:
-        return None
-    codes = _codes(parts.values(), items)
-    twice = float(_twice(np.where(codes < 0, np.nan, codes)).mean())
-    if twice > _MOST_TWICE:
-        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
-        return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason
-    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
-    unseen: Any = "missing" if twice else "error"
-    column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
-    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
-    return column, f"{reason}; an item named twice in a row counts once" if twice else reason
 
 
 def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:
