@@ -82,27 +82,23 @@ def number(count: Mapping[Any, int], **settings: Any) -> tuple[Continuous, str]:
         shares = [f"{value:.12g} in {100 * count[value] / total:.0f} %" for value in common[:MOST_NAMED]]
         reason = f"; a rounded number, since some are frequent: {listing(shares)}"
         return Continuous(transform="rank-normal", rounded=True, **settings), reason
-    if _gain_of_ranks(np.repeat(np.asarray(list(count), np.float64), list(count.values()))) > LEAST_GAIN:
+    numbers = np.repeat(np.asarray(list(count), np.float64), list(count.values()))
+    numbers = np.random.RandomState(0).permutation(numbers)[:MOST_ANSWERS]
+    with np.errstate(all="ignore"):
+        gain = _log_score(Continuous(transform="rank-normal"), numbers) - _log_score(Continuous(), numbers)
+    if np.isfinite(gain) and gain > LEAST_GAIN:
         return Continuous(transform="rank-normal", **settings), "; by their ranks, since they are not normal"
     return Continuous(**settings), ""
 
 
-def _gain_of_ranks(numbers: FloatArray) -> float:
-    """Gain of the cross-validated log score of a number by normal scores; −∞ if they cannot be compared."""
-    rng = np.random.RandomState(0)
-    numbers = rng.permutation(numbers)[:MOST_ANSWERS]
-    fold = np.arange(len(numbers)) % N_FOLDS
-
-    def score(column: Continuous, known: FloatArray, asked: FloatArray) -> float:
+def _log_score(column: Continuous, numbers: FloatArray) -> float:
+    """Cross-validated log score of a number, by numbers in random order (nats)."""
+    fold, total = np.arange(len(numbers)) % N_FOLDS, 0.0
+    for each in range(N_FOLDS):
+        known, asked = numbers[fold != each], numbers[fold == each]
         fitted = column.learn(known, known)
-        return float((-0.5 * fitted.to_standard(asked) ** 2 + fitted.log_derivative(asked)).sum())
-
-    gain = 0.0
-    with np.errstate(all="ignore"):
-        for each in range(N_FOLDS):
-            parts = numbers[fold != each], numbers[fold == each]
-            gain += score(Continuous(transform="rank-normal"), *parts) - score(Continuous(), *parts)
-    return gain / len(numbers) if np.isfinite(gain) else -np.inf
+        total += float((-0.5 * fitted.to_standard(asked) ** 2 + fitted.log_derivative(asked)).sum())
+    return total / len(numbers)
 
 
 def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
@@ -118,9 +114,6 @@ def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
 MOST_CODES = 100  # most categories or levels of one column
 MOST_STEPS = 11  # most whole numbers that count as levels: 0 to 10
 _MOST_UNNAMED_LEVELS = 30
-
-
-_REFUSAL = re.compile(r"\b(?:refus|declin)", re.IGNORECASE)
 
 
 class Sorted(NamedTuple):
@@ -145,10 +138,10 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
         apart = isinstance(code, str) or all(isinstance(other, str) or abs(code - other) > 1 for other in kept)
         if kind == "absent" or (kind == "unknown" and not knows) or (kind == "doubtful" and apart):
             missing[code] = texts[code]
-    outcomes = _REFUSAL.search(" ".join(texts.values())) and NAMES["outcomes"].search(note.title.casefold())
+    outcomes = PHRASES["refusal"].search(" ".join(texts.values())) and NAMES["outcomes"].search(note.title.casefold())
     for code, text in texts.items():
         inside = isinstance(code, int) and code > 0 and code + 1 in kept and (code == 1 or code - 1 in kept)
-        if _REFUSAL.search(text) and not note.is_missing(code) and (outcomes or (inside and len(kept) > 2)):
+        if PHRASES["refusal"].search(text) and not note.is_missing(code) and (outcomes or (inside and len(kept) > 2)):
             missing.pop(code, None)  # a refusal in a list of reasons
     answers = [code for code in occurring if code not in missing]
     known_apart = [code for code in occurring if kinds.get(code) in ("unknown", "doubtful") and code in missing]
@@ -346,17 +339,13 @@ _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of 
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
+_FEWEST_SHORT = 6  # codes of two or three letters, as of countries
 _MOST_ODD = 100  # texts that are declared missing by name
 NO_ANSWER = ("absent", "unknown")
-DATES: Found = (
-    Ignore("dates and times are not modelled"),
-    'dates; use Continuous(parse="date") to model them as days',
-)
-TIMES: Found = (
-    Ignore("dates and times are not modelled"),
-    "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
-)
-_TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
+_WHEN = Ignore("dates and times are not modelled")
+DATES: Found = (_WHEN, 'dates; use Continuous(parse="date") to model them as days')
+_HOURS = "add a column of numbers to the table, such as hours (14.5 for 14:30)"
+TIMES: Found = (_WHEN, f"times or durations; to model them, {_HOURS}")
 
 
 def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None) -> Found:
@@ -397,13 +386,14 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     rows = n_each(distinct, which)
     often = sorted(np.argsort(list(rows.values()), kind="stable")[::-1][:_MOST_EXAMINED].tolist())
     gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
-    negative = [text for text in distinct if _NEGATIVE.match(text)]
-    if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
+    have_code = {text for text in distinct if PHRASES["code"].match(text)}
+    negative = [text for text in distinct if PHRASES["negative_code"].match(text)]
+    if 0 < len(negative) < len(distinct) / 2 and {*have_code, *gone}.issuperset(distinct):
         gone = list(dict.fromkeys([*gone, *negative]))  # "-6. No interview" beside "1. Yes"
-    codes = [text for text in distinct if _LONE.fullmatch(text)]
-    if codes and all(re.search(r"[^\W\d_]", text) and not _CODE.match(text) for text in distinct if text not in codes):
-        gone = list(dict.fromkeys([*gone, *codes]))  # "-9" and "99" among words
-    short = [text for text in distinct if _SHORT_CODE.fullmatch(text)]
+    lone = [text for text in distinct if PHRASES["lone_code"].fullmatch(text)]
+    if lone and all(re.search(r"[^\W\d_]", text) and text not in have_code for text in distinct if text not in lone):
+        gone = list(dict.fromkeys([*gone, *lone]))  # "-9" and "99" among words
+    short = [text for text in distinct if PHRASES["letters"].fullmatch(text)]
     if len(short) >= _FEWEST_SHORT and len(short) > _NUMBERS * len(distinct):
         gone = [text for text in gone if text not in short]  # "DK" and "NA" among codes of countries
     if "+" in distinct:  # "-" is an answer beside "+"
@@ -412,11 +402,6 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
         gone = []
     left = set(gone)
     return Texts({text: n for text, n in rows.items() if text not in left}, gone, sum(rows.values()))
-
-
-_SHORT_CODE, _FEWEST_SHORT = re.compile(r"[A-Z]{2,3}"), 6
-_LONE = re.compile(r"-\d{1,4}|(77|88|99)9*|99[789]|9[789]")
-_NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
 
 
 def _scale(texts: Texts, shared: Grid | None) -> Found | None:
@@ -660,7 +645,8 @@ def _words(cells: Cells, note: Note) -> Found | None:
         return None
     distinct, which = cells.factorise()
     if any(map(_is_moment, distinct[:5])) and all(_is_moment(text) or unanswered(text) for text in distinct):
-        return TIMES if all(_TIME.fullmatch(text.casefold()) or unanswered(text) for text in distinct) else DATES
+        is_time = all(PHRASES["time"].fullmatch(text.casefold()) or unanswered(text) for text in distinct)
+        return TIMES if is_time else DATES
     if any(NAMES["own_words"].search(text.casefold()) for text in (cells.name, note.title)):
         answers = [text for text in distinct if not unanswered(text)]
         if len(answers) > 1 and not all(map(is_word, answers)) and scale(answers) is None:
@@ -671,7 +657,7 @@ def _words(cells: Cells, note: Note) -> Found | None:
 
 
 def _is_moment(text: str) -> bool:
-    return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
+    return days(text) is not None or PHRASES["time"].fullmatch(text.casefold()) is not None
 
 
 def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
