@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -135,14 +136,13 @@ class Distinct(NamedTuple):
 
 def shared_answers(
     names: Iterable[str],
-    read: Callable[[str], Cells],
+    cells: Mapping[str, Cells],
     notes: Mapping[str, Note],
     codes: Mapping[str, Collection[float]],
 ) -> tuple[dict[str, Grid], dict[str, dict[str, str]]]:
     """The grid of each column that has the same answers as others, and how its answers are spelled there."""
-    answers = {
-        name: own for name in names if (own := _answers(read(name), notes[name], codes.get(name, ()))) is not None
-    }
+    read = {name: _answers(cells[name], notes[name], codes.get(name, ())) for name in names}
+    answers = {name: own for name, own in read.items() if own is not None}
     groups: dict[tuple[str, frozenset[str]], list[str]] = {}  # numbers need names that begin alike
     for name, own in answers.items():
         key = frozenset(spelling(text) for text in own.texts if unanswered(text) not in NO_ANSWER)
@@ -195,18 +195,13 @@ def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Distinct | No
         return Distinct(tuple(map(str, distinct)), which, "texts") if not note.names else None
     found = sort_codes(distinct, note)
     left = [code for code in map(whole, distinct) if code in found.answers and code not in gone]
-    if note.names:
-        texts = [found.named.get(code, "") for code in left]
-        family = "codes"
-    else:
-        texts, family = [str(code) for code in left], "numbers"
-        if not all(isinstance(code, int) and 0 <= code <= _TOP for code in left):
-            return None
-    if not all(texts) or len(set(texts)) < len(texts):
+    texts = [found.named.get(code, "") if note.names else str(code) for code in left]
+    is_scale = note.names or all(isinstance(code, int) and 0 <= code <= _TOP for code in left)
+    if not is_scale or not all(texts) or len(set(texts)) < len(texts):
         return None
     place = {code: at for at, code in enumerate(left)}
     codes = np.asarray([*(place.get(whole(value), -1) for value in distinct), -1], np.int32)
-    return Distinct(tuple(texts), codes[which], family)
+    return Distinct(tuple(texts), codes[which], "codes" if note.names else "numbers")
 
 
 def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Distinct]) -> bool:
@@ -233,13 +228,12 @@ def infer(
     """The type and the title of each question, by the cells, the code book of the file and codes declared missing."""
     notes = {name: _told(notes.get(name, Note()), declared) for name in names}
     prepared: dict[str, Cells] = {}
+    numbers = {}
     for name in () if is_array else names:
         cells = read(name)
-        prepared[name] = Ignore(missing=_of_kind(declared, cells)).answered(cells)
-    numbers = {}
-    for name, cells in prepared.items():
+        prepared[name] = cells = Ignore(missing=_of_kind(declared, cells)).answered(cells)
         has_book = notes[name].names or notes[name].missing or cells.ordered_levels is not None
-        if cells.values.dtype.kind in "iuf" and not cells.missing.all() and not has_book:
+        if cells.values.dtype.kind in "iuf" and not (has_book or cells.missing.all()):
             values, n_rows = np.unique(cells.values[~cells.missing], return_counts=True)
             numbers[name] = dict(zip(values.tolist(), n_rows.tolist(), strict=True))
     codes = isolated(numbers)
@@ -251,7 +245,7 @@ def infer(
     first = {question.members[0]: question for question in together.questions}
     inside = together.taken
     alone = [name for name in names if name not in inside]
-    grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
+    grids, recodes = ({}, {}) if is_array else shared_answers(alone, prepared, notes, codes)
     found: dict[str, Decision] = {}
     titles: dict[str, str] = {}
     for name in names:
@@ -314,19 +308,15 @@ def _guessed(
             why = listing(dict.fromkeys(codes.values()), " and ")
             reason = f"{found.reason}; a guess: counted as missing: {listing(gone)}, {why}"
             return _with(found, gone)._replace(reason=reason, sure=min(found.sure, TO_CHECK))
-    if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
-        return guess(cells, is_array, note, shared)
-    if recode is None:
-        try:
-            distinct, which = cells.factorise()
-        except SchemaError:  # lists, which `guess` reads
-            return guess(cells, is_array, note)
-        recode = folded(n_each(distinct, which))
-    if not recode:
-        return guess(cells, is_array, note, shared)
-    found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
+    has_texts = cells.values.dtype.kind in "OTU" and not (is_array or note.names or cells.ordered_levels is not None)
+    if recode is None and has_texts:
+        with suppress(SchemaError):  # lists, which `guess` reads
+            recode = folded(n_each(*cells.factorise()))
+    found = guess(Ignore(recode=recode or {}).recoded(cells), is_array, note, shared)
+    if not recode or found.column.role != "answer":
+        return found
     if not found.column.is_one_label:  # lists have spellings of their options
-        return guess(cells, is_array, note, shared) if found.column.role == "answer" else found
+        return guess(cells, is_array, note, shared)
     gone = dict(found.column.missing)
     column = _with(found, {text: text for text, to in recode.items() if to in gone}).column
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}

@@ -258,37 +258,32 @@ def unnumbered(text: str) -> str:
     return ((match["rest"] or "") if match else "").strip() or text
 
 
-def _recency(words: list[str]) -> list[float] | None:
+def _recency(words: list[str]) -> Heights:
     """How recently something was, from "never" to "today", if at least two texts say how long ago it was."""
-    found = [_seconds_ago(word) for word in words]
-    known = [each for each in found if each is not None]
     says_when = sum(map(bool, map(_AMOUNT["ago"].search, words))) > 1
-    return [-each for each in known] if len(known) == len(words) and says_when else None
+    return [_seconds_from_now(word) for word in words] if says_when else []
 
 
-def _seconds_ago(text: str) -> float | None:
-    fixed = {"never": 1e12, "today": 0.0, "yesterday": _SPANS["day"]}
+def _seconds_from_now(text: str) -> float | None:
+    fixed = {"never": -1e12, "today": 0.0, "yesterday": -_SPANS["day"]}
     match = _AMOUNT["since"].fullmatch(_counted(_AMOUNT["past"].sub("under", text)))
     if match is None or text in fixed:
-        return fixed.get(text, 1e11 if _AMOUNT["long_ago"].fullmatch(text) else None)
+        return fixed.get(text, -1e11 if _AMOUNT["long_ago"].fullmatch(text) else None)
     few = {"a few": 3.0, "a couple of": 2.0, "several": 4.0}
     low = few.get(match["low"]) or (float(match["low"]) if (match["low"] or "a").isdecimal() else 1.0)
     number = (low + float(match["high"])) / 2 if match["high"] else low
     times = 0.5 if match["less"] == "this" else 0.99 if match["less"] else 1.01 if match["more"] or match["or"] else 1.0
-    return number * times * _SPANS[match["unit"]] * (1.01 if match["plus"] else 1.0)
+    return -number * times * _SPANS[match["unit"]] * (1.01 if match["plus"] else 1.0)
 
 
-def rates(texts: Sequence[str]) -> list[float] | None:
+def rates(texts: Sequence[str]) -> Heights:
     """Times per year of each text, from "never" to "every day", if at least two texts name a period."""
     past = next(filter(None, (re.search(r"\b(?:past|last) (week|month|year)\b", text) for text in texts)), None)
     if past:  # "once or twice" beside "not in the past month"
         texts = [f"{text} a {past[1]}" if _AMOUNT["times_only"].fullmatch(text) else text for text in texts]
     found = [_rate(text) for text in texts]
-    if sum(map(bool, map(_AMOUNT["ago"].search, texts))) > 1:
-        return None  # how long ago, not how often
-    if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
-        return None
-    return [rate for rate, _ in found if rate is not None]
+    says_when = sum(map(bool, map(_AMOUNT["ago"].search, texts))) > 1  # how long ago, not how often
+    return [rate for rate, _ in found] if sum(named for _, named in found) >= 2 and not says_when else []
 
 
 def _rate(text: str) -> tuple[float | None, bool]:
@@ -321,8 +316,8 @@ def _one_rate(text: str) -> tuple[float | None, bool]:
         return None, False
     rate = words["adverbs"][adverb] if adverb else words["periods"][period[2]] / float(period[1] or 1)  # type: ignore[index]
     counted = _AMOUNT["n_times"].search(text)
-    rate *= _middle(counted) if counted else _first(text, _TIMES, 1.0)
-    return rate * _first(text, _FACTORS, 1.0), True
+    rate *= _middle(counted) if counted else _first(text, _TIMES) or 1.0
+    return rate * (_first(text, _FACTORS) or 1.0), True
 
 
 def _middle(match: re.Match[str]) -> float:
@@ -330,12 +325,15 @@ def _middle(match: re.Match[str]) -> float:
     return (float(match[1]) + float(match[2] or match[1])) / 2
 
 
-def _first(text: str, phrases: Weighed, otherwise: float) -> float:
+def _first(text: str, phrases: Weighed) -> float | None:
     """The number of the first phrase that a text has."""
-    return next((number for phrase, number in phrases if phrase.search(text)), otherwise)
+    return next((number for phrase, number in phrases if phrase.search(text)), None)
 
 
 _MOST_LEVELS = 40
+
+
+Heights = list[float | None]  # of each text on a scale, if it has one; none if the texts do not belong to the scale
 
 
 class Scale(NamedTuple):
@@ -403,18 +401,18 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     if len(set("".join(signs))) == 1 and not signs[0][:1].isalnum():
         return Scale("signs", tuple(map(float, map(len, signs))))
     plain = [_plain(text) for text in texts]
-    ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
+    ways: tuple[tuple[str, Callable[[list[str]], Heights]], ...] = (
         ("how long ago", _recency),
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
         ("rate", rates),
         ("statements", _statements),
         ("degree", _degrees),
-        ("education", lambda words: _steps(words, EDUCATION) if len(words) >= 3 else None),
+        ("education", lambda words: [_first(word, EDUCATION) for word in words] if len(words) >= 3 else []),
         ("how much", _quantities),
     )
     for name, read in ways:
-        heights = read(plain)
-        if heights is not None and len(set(heights)) == len(texts):
+        heights = [height for height in read(plain) if height is not None]
+        if len(heights) == len(set(heights)) == len(texts):
             return Scale(name, tuple(heights))
     counts = bands([_counted(text) for text in plain])
     if counts is not None:
@@ -598,7 +596,7 @@ def _plain(text: str) -> str:
     return _written(" ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-"))
 
 
-def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float] | None:
+def _ladder(words: list[str], rungs: Patterns) -> Heights:
     """The rung of each text; what follows "never, but ..." and "never, and not ..." puts it above or below its rung."""
 
     def rung(text: str) -> float | None:
@@ -606,40 +604,34 @@ def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float]
         said = (text, bare, re.sub(r"^(?:yes|no)[,:;] ?", "", bare), _without_leading(text))  # "yes, a lot"
         return next((float(at) for each in said for at, rung in enumerate(rungs) if rung.fullmatch(each)), None)
 
-    heights, n_whole = [], 0
+    heights: Heights = []
+    n_whole = 0
     for word in words:
         height = rung(word)
         both = [rung(part.strip()) for part in word.split("/")] if height is None else []
         if len(both) == 2 and None not in both:  # "rarely/never"
             height = sum(filter(None, both)) / 2
         n_whole += height is not None
+        head, *rest = PHRASES["and"].split(word, maxsplit=1) if height is None else [word]
+        if rest and (height := rung(head)) is not None and not PHRASES["reason"].match(word, len(head)):
+            is_open = PHRASES["open"].search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0])
+            height += 0.3 if is_open else -0.3
         if height is None:
-            head, *rest = PHRASES["and"].split(word, maxsplit=1)
-            height = rung(head) if rest else None
-            if height is None:
-                return None
-            if not PHRASES["reason"].match(word, len(head)):
-                is_open = PHRASES["open"].search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0])
-                height += 0.3 if is_open else -0.3
+            return []
         heights.append(height)
-    return heights if n_whole else None
+    return heights if n_whole else []
 
 
-def _steps(words: list[str], steps: Weighed) -> list[float] | None:
-    """The height of the first step that each text names; None if one names none."""
-    heights = [_first(word, steps, -1.0) for word in words]
-    return heights if min(heights) >= 0 else None
-
-
-def _quantities(words: list[str]) -> list[float] | None:
+def _quantities(words: list[str]) -> Heights:
     """How much of something three to five texts say: "no, none did" < "some did" < "yes, they all did"."""
-    heights = _steps(words, QUANTITIES) if 3 <= len(words) <= 5 else None
-    return heights if heights and min(heights) == 0.0 else None
+    heights = [_first(word, QUANTITIES) for word in words]
+    return heights if 3 <= len(words) <= 5 and 0.0 in heights else []
 
 
-def _statements(words: list[str]) -> list[float] | None:
+def _statements(words: list[str]) -> Heights:
     """Agreement with two statements: strongly with the first, ..., with neither, ..., strongly with the second."""
-    heights, sides = [], set()
+    heights: Heights = []
+    sides = set()
     for word in words:
         if match := PHRASES["statement"].fullmatch(word):
             sides.add(match[2] in ("2", "b", "second"))
@@ -648,11 +640,11 @@ def _statements(words: list[str]) -> list[float] | None:
         elif NEUTRAL.fullmatch(word) or word.startswith("both"):
             heights.append(0.0)
         else:
-            return None
-    return heights if len(sides) == 2 else None
+            return []
+    return heights if len(sides) == 2 else []
 
 
-def _degrees(words: list[str]) -> list[float] | None:
+def _degrees(words: list[str]) -> Heights:
     """Degrees of one word and of its opposite, of what is left without words that the texts share."""
     trimmed = [PHRASES["tail"].sub("", word) for word in words]
     ends = {word.rpartition(" ")[2] for word in words if not NEUTRAL.fullmatch(word)}
@@ -660,15 +652,15 @@ def _degrees(words: list[str]) -> list[float] | None:
     without = [word.removesuffix(shared) for word in words]  # "fairly strongly": of what is not a degree itself
     things = [" ".join(PHRASES["thing"].sub(" ", word).split()) for word in words]
     for texts in (words, trimmed, things, without, [f"{word} so" for word in without]):
-        if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)) is not None:
+        if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)):
             return found
-    return None
+    return []
 
 
 _FEELINGS = {"love": 4.5, "hate": -4.5}  # of whatever the other answers are about
 
 
-def _degrees_of(words: list[str]) -> list[float] | None:
+def _degrees_of(words: list[str]) -> Heights:
     read = [None if NEUTRAL.fullmatch(_without_leading(word)) else _degree(word) for word in words]
     known = {stem for each in read if each for stem in each[:1]}
     adverbs = {stem: _adjective(stem, known) for stem in known}
@@ -677,20 +669,20 @@ def _degrees_of(words: list[str]) -> list[float] | None:
     if stems - set(_FEELINGS):
         stems -= set(_FEELINGS)
     if not stems or len(read) < 2 or len(stems) == len(words) > 3:
-        return None
+        return []
     # One word without a neutral answer has no opposite: "not wrong" < "always wrong"; otherwise it has one.
     one_sided = len(stems) == 1 and None not in read
     roots = {stem: (stem, 1.0) if one_sided else _root(stem, stems) for stem in stems}
     if len({root for root, _ in roots.values()}) != 1 or len(stems) > 2 or "" in stems:
-        return None
-    heights = [
+        return []
+    heights: Heights = [
         0.0 if each is None else each[1] * roots[each[0]][1] if each[0] in roots else _FEELINGS[each[0]]
         for each in read
     ]
     # Two words without degrees that are not known opposites are not a scale.
     turned = any(sign < 0 for _, sign in roots.values())
     graded = len(words) > len(stems) or None in read or turned
-    return heights if graded else None
+    return heights if graded else []
 
 
 def _adjective(stem: str, known: set[str]) -> str:

@@ -17,7 +17,6 @@ from thurbo.errors import SchemaError, in_toml
 from thurbo.table.columns.values import listing, suggestion
 
 if TYPE_CHECKING:
-    from thurbo.table.columns.column import Column
     from thurbo.table.guess.roles import Decision
     from thurbo.table.schema.schema import Schema
 
@@ -27,23 +26,20 @@ _MOST_CHARACTERS, _MOST_IN_LINE = 72, 200
 
 def as_text(schema: Schema) -> str:
     """The table as text; without the last column if there are no reasons. Skips and columns to check stand below."""
-    columns, reasons, skips = schema, schema.reasons, schema.skips
-    lines = [tuple(_shortened(text) for text in line) for line in [HEADER, *_lines(columns, reasons)]]
-    if not reasons:
-        lines = [line[:3] for line in lines]
+    lines = [tuple(map(_shortened, line if schema.reasons else line[:3])) for line in [HEADER, *_lines(schema)]]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
     check = [_shortened(f"{listing(each.names)}: {each.why}", _MOST_IN_LINE) for each in doubts(schema)]
-    parts = (["", *map(str, skips)] if skips else []), (["", "Please check:", *check] if check else [])
-    return "\n".join([*padded, *parts[0], *parts[1]])
+    skips = ["", *map(str, schema.skips)] if schema.skips else []
+    return "\n".join([*padded, *skips, *(["", "Please check:", *check] if check else [])])
 
 
 def as_html(schema: Schema) -> str:
     """The table as HTML, with the title of each question below its name. Skips and columns to check stand below."""
-    columns, reasons, titles, skips = schema, schema.reasons, schema.titles, schema.skips
+    titles, skips = schema.titles, schema.skips
     header = "".join(f"<th>{text}</th>" for text in HEADER)
     body = ""
-    for name, *others in _lines(columns, reasons):
+    for name, *others in _lines(schema):
         title = f"<br><small>{escape(titles[name])}</small>" if titles.get(name) else ""
         cells = "".join(f"<td>{escape(text)}</td>" for text in others)
         body += f"<tr><td>{escape(name)}{title}</td>{cells}</tr>"
@@ -53,8 +49,9 @@ def as_html(schema: Schema) -> str:
     return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}{check}"
 
 
-def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
-    return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in columns.items()]
+def _lines(schema: Schema) -> list[tuple[str, str, str, str]]:
+    reasons = schema.reasons
+    return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in schema.items()]
 
 
 def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:

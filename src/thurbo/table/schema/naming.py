@@ -51,20 +51,21 @@ def full_text(name: str, titles: Mapping[str, str]) -> str:
 def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = MOST) -> dict[str, str]:
     """A different name of at most `most` characters for each of these columns."""
     parts = _divided(_texts(names, titles))
-    tags, found = _tags(parts), dict[str, str]()
+    tags = _tags(parts)
 
     def shown(name: str, is_item: bool) -> str:
         item, tag = parts[name].item, tags.get(parts[name].stem, "")
         text = fitted(item, most - len(tag) - 3, is_item) + f" ({tag})" if tag else fitted(item, most, is_item)
         return text if text == _spaced(name) else capital(text)  # a name stays as people know it
 
-    for name, own in parts.items():
-        found[name] = shown(name, bool(own.stem))
+    found = {name: shown(name, bool(own.stem)) for name, own in parts.items()}
     for same in _equal(found):
         found |= {name: shown(name, False) for name in same}
     for same in _equal(found):  # what differs between their texts
-        for name, text in zip(same, _differing([parts[name] for name in same]), strict=True):
-            found[name] = capital(both_ends(text, most))
+        words = [f"{parts[name].stem} {parts[name].item}".split() for name in same]
+        n_shared = next((k for k, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
+        for name, own_words in zip(same, words, strict=True):
+            found[name] = capital(both_ends(" ".join(own_words[n_shared:] or own_words), most))
     for same in _equal(found):
         for number, name in enumerate(same, start=1):
             mark = f" ({name if len(name) <= _TAG else number})"
@@ -197,13 +198,6 @@ def _equal(names: Mapping[str, str]) -> Iterator[list[str]]:
     for name, text in names.items():
         groups[text.casefold()].append(name)
     return (each for each in groups.values() if len(each) > 1)
-
-
-def _differing(parts: Sequence[_Question]) -> list[str]:
-    """The texts from the first word in which they differ."""
-    words = [f"{own.stem} {own.item}".split() for own in parts]
-    n_shared = next((k for k, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
-    return [" ".join(own[n_shared:] or own) for own in words]
 
 
 def capital(text: str) -> str:
