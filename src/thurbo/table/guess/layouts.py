@@ -185,9 +185,6 @@ class GroupedColumns:
         return cells.values.dtype.kind in "OTU" and bool(np.mean(chosen != cells.missing) > _SAME)
 
 
-# ---- columns whose names begin alike
-
-
 def named_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     """Groups of neighbouring columns whose names or titles begin alike, and whose cells belong together."""
     titles = {name: note.title for name, note in columns.notes.items() if note.title}
@@ -341,9 +338,6 @@ def _label(name: str) -> str:
     return _TEXT["own_number"].sub("", name)
 
 
-# ---- columns side by side without a common name
-
-
 def unnamed_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     """Neighbouring columns that are each marked by a text of their own, cut where a question ends.
 
@@ -468,9 +462,6 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     if expected < _FEWEST_PAIRS[not twice.any()] or twice.sum() > _TWICE * n_one or n_one < 0.9 * asked.sum():
         return False
     return bool((table[twice].sum(axis=0) <= _OWN_TWICE * counts).all())
-
-
-# ---- questions
 
 
 def questions(

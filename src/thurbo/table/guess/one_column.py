@@ -356,11 +356,8 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
         false, true = _low_and_high(kept)
         column = Binary(values=(false, true), missing=missing)
         return Decision(column, f"two values, {show(false)} and {show(true)}{less}", texts.sure)
-    if (
-        len(kept) > 2
-        and all(re.fullmatch(r"\d+", text) for text in kept)
-        and any(re.match(r"0\d", text) for text in kept)
-    ):
+    are_digits = len(kept) > 2 and all(re.fullmatch(r"\d+", text) for text in kept)
+    if are_digits and any(re.match(r"0\d", text) for text in kept):
         return _digits(texts)
     are_numbers = len(kept) > MOST_STEPS and all(map(is_number_text, kept))
     ways: tuple[Callable[[Texts], Found | None], ...] = (lambda own: _scale(own, shared), _amounts)
@@ -406,24 +403,22 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
 
 def _scale(texts: Texts, shared: Grid | None) -> Found | None:
     """Levels or bands with a known order, by their words; answers that it does not fit are set apart."""
-    own = [*texts.kept, *(text for text in (shared.labels if shared else ()) if text not in texts.kept)]
+    own = [*texts.kept, *(text for text in (shared.labels if shared else ()) if text not in texts.rows)]
     found = levels_of([text for text in own if unanswered(text) not in NO_ANSWER])
     if found is None or len(found.levels) < 3 - (found.name == "bands"):
         return None
     found, agrees = _as_in_data(found, shared)
     count = dict(zip(shared.labels, shared.counts, strict=True)) if shared else texts.rows
-    apart = [text for text in found.apart if text in texts.kept]
+    apart = [text for text in found.apart if text in texts.rows]
     share = sum(count.get(text, 0) for text in apart) / max(sum(shared.counts) if shared else texts.n_cells, 1)
     often = share >= OFTEN
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *apart])
     is_guess = found.lowest or found.sure < A_GUESS
     sure = min(found.sure, texts.sure, TO_CHECK if often else 1.0)
     if found.ends is not None:
-        shown = listing(map(show, found.levels), most=3)
-        column: Column = Banded(
-            dict(zip(found.levels, found.ends, strict=True)), transform="rank-normal", missing=texts.missing
-        )
-        reason = f"{shown} are bands of a number"
+        ends = dict(zip(found.levels, found.ends, strict=True))
+        column: Column = Banded(ends, transform="rank-normal", missing=texts.missing)
+        reason = f"{listing(map(show, found.levels), most=3)} are bands of a number"
     else:
         column = Ordinal(found.levels, missing=texts.missing)
         low = f", with {show(found.lowest)} as the lowest" if found.lowest else ", lowest first"
@@ -470,9 +465,7 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     gone = [text for text in texts.kept if is_beside(text)]
     levels = [text for text in shared.labels if unanswered(text) not in NO_ANSWER and text not in gone]
     order = shared.order(levels)
-    if order is None:
-        return None
-    if not shared.are_levels(order):
+    if order is None or not shared.are_levels(order):
         return None
     if bool(PHRASES["low"].search(order[-1])) > bool(PHRASES["low"].search(order[0])):
         order = order[::-1]
@@ -485,12 +478,8 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
 def _digits(texts: Texts) -> Found:
     """Codes with leading zeros: levels if they are few and count on, otherwise categories."""
     codes = sorted(texts.kept, key=int)
-    numbers = [int(code) for code in codes]
-    if (
-        len(codes) <= MOST_STEPS
-        and len({len(code) for code in codes}) == 1
-        and numbers[-1] - numbers[0] < 2 * len(codes)
-    ):
+    counts_on = len(codes) <= MOST_STEPS and int(codes[-1]) - int(codes[0]) < 2 * len(codes)
+    if counts_on and len(set(map(len, codes))) == 1:
         return Ordinal(tuple(codes), missing=texts.missing), f"a guess: {len(codes)} codes that count on{texts.less}"
     column, reason, *_ = decision(_categories(texts))
     return Decision(column, f"codes with leading zeros; {reason}", SURE if column.role == "ignored" else A_GUESS)

@@ -111,17 +111,15 @@ def _identifier(cells: Cells) -> Found | None:
         values = cells.values[~cells.missing]
         if kind == "f" and not np.all(values == np.floor(values)):
             return None
-        first, steps = values[0], np.diff(values.astype(np.float64))
-        complete = not cells.missing.any()
-        counts = n >= _FEWEST_ROWS and complete and first in (0, 1) and bool(np.all(steps == 1))
-        n_distinct = len(np.unique(values))
-        once = n_distinct == n
+        complete, many, n_distinct = not cells.missing.any(), n >= _FEWEST_DENSE, len(np.unique(values))
+        once, nearly, is_amount = n_distinct == n, n_distinct >= _NEARLY * n, NAMES["amount"].fullmatch(name)
+        in_steps = values[0] in (0, 1) and bool(np.all(np.diff(values.astype(np.float64)) == 1))
+        counts = n >= _FEWEST_ROWS and complete and in_steps
         # An index in any order: amounts in such a narrow range would repeat more often.
-        narrow = float(values.max()) - float(values.min()) < _DENSE * n and n_distinct >= _NEARLY * n
-        is_index = n >= _FEWEST_DENSE and complete and narrow and not NAMES["amount"].fullmatch(name)
-        long = once and n >= _FEWEST_DENSE and float(values.min()) >= _LEAST_LONG
-        nearly = once or (n >= _FEWEST_DENSE and n_distinct >= _NEARLY * n)
-        if not counts and not (named and nearly) and not is_index and (not long or NAMES["amount"].fullmatch(name)):
+        narrow = complete and nearly and float(values.max()) - float(values.min()) < _DENSE * n
+        long = once and float(values.min()) >= _LEAST_LONG
+        by_numbers = many and not is_amount and (narrow or long)
+        if not (counts or by_numbers or (named and (once or (many and nearly)))):
             return None
         what = "it numbers the rows" if counts and not named else "each number occurs once"
         what = what if once else "nearly every number occurs once, and they are close together"
@@ -270,9 +268,8 @@ def list_of_options(texts: Texts) -> Found | None:
             counts[to] += counts.pop(text)
         orders = [tuple(each) for each in lists if len(each) == len(counts) and set(each) == set(counts)]
         if len(counts) > 2 and len(orders) >= _ALL_ITEMS * len(lists) and len(set(orders)) > len(counts):
-            reason = (
-                f"a guess: texts such as {show(texts.kept[0])} are orders of the same {len(counts)} items, best first"
-            )
+            what = f"orders of the same {len(counts)} items, best first"
+            reason = f"a guess: texts such as {show(texts.kept[0])} are {what}"
             ranking = Ranking(tuple(sorted(counts)), sep=sep, missing=texts.missing)
             return Decision(ranking, f"{reason}{texts.less}", BY_SEPARATOR, "a list of options")
         several = sum(len(options) > 1 for options in lists)

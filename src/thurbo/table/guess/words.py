@@ -203,10 +203,8 @@ def _in_unit(match: re.Match[str], unit: str) -> str:
 def _joined(bands_: Sequence[Band]) -> list[Band] | None:
     """Bands that end where the next one begins, if nothing but a rounding is between them; None if they overlap."""
     known = list(bands_)
-    order = sorted(
-        range(len(known)),
-        key=lambda place: (-inf if known[place][0] is None else known[place][0], known[place][1] or inf),
-    )
+    lows = [-inf if low is None else low for low, _ in known]
+    order = sorted(range(len(known)), key=lambda place: (lows[place], known[place][1] or inf))
     zero = next((place for place in order if known[place] == (0.0, 0.0)), None)
     if zero is not None and any(low is None for low, _ in known):  # "none" below "less than a year"
         known = [(0.0, high) if low is None else (low, high) for low, high in known]
@@ -471,11 +469,11 @@ class Ordered(NamedTuple):
     @property
     def ends(self) -> list[Band] | None:
         """The two ends of each level, if the levels are bands of a number."""
-        plain = [_plain(text) for text in self.levels]
-        ways = (self.levels, [unnumbered(text) for text in self.levels], [_counted(text) for text in plain])
-        return (
-            next(filter(None, map(bands, (*ways, *_in_english(self.levels)))), None) if self.name == "bands" else None
-        )
+        if self.name != "bands":
+            return None
+        plain, own = [_plain(text) for text in self.levels], [unnumbered(text) for text in self.levels]
+        ways = (self.levels, own, list(map(_counted, plain)), *_in_english(self.levels))
+        return next(filter(None, map(bands, ways)), None)
 
 
 _FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
@@ -501,9 +499,8 @@ def _english_levels(texts: Sequence[str]) -> Ordered | None:
     weak = [text for text in texts if text not in strong and (WEAK.fullmatch(plain[text]) or unanswered(text))]
     # Those that may belong to the scale are removed only where it needs it, "don't know" before "neither" and "never".
     weak.sort(key=lambda text: (bool(NEUTRAL.fullmatch(plain[text])) or plain[text] == "never", not unanswered(text)))
-    fewer = (
-        (gone for n in range(1, len(weak) + 1) for gone in combinations(weak, n)) if len(weak) < 6 else [tuple(weak)]
-    )
+    sizes = range(1, len(weak) + 1) if len(weak) < 6 else [len(weak)]
+    fewer = (gone for size in sizes for gone in combinations(weak, size))
     for gone in dict.fromkeys((tuple(strong), (), *((*strong, *gone) for gone in fewer))):
         rest = [text for text in texts if text not in gone]
         found = _scale(tuple(rest)) if len(rest) >= (3 if gone else 2) else None
