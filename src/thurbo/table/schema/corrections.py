@@ -92,14 +92,11 @@ def _in_notation(column: Column, cells: Cells) -> Column:
     cells = column.answered(cells)
     if cells.values.dtype.kind != "O" or cells.missing.all():
         return column
-    distinct = [value for value in cells.factorise()[0] if isinstance(value, str)]
-    read = {}
-    for notation in (notation for notation in NOTATIONS if distinct):
-        candidate = column.with_answers((), parse=notation, unseen="missing")
-        found = candidate.interpreted(cells).factorise()[0]
-        read[notation] = sum(not isinstance(value, str) for value in found), candidate
-    most, best = max(read.values(), key=lambda each: each[0], default=(0, column))
-    return best if most >= LEAST_READ * len(distinct) else column
+    n_texts = sum(isinstance(value, str) for value in cells.factorise()[0])
+    candidates = [column.with_answers((), parse=notation, unseen="missing") for notation in NOTATIONS]
+    read = [each.interpreted(cells).factorise()[0] for each in candidates]
+    n_read = [sum(not isinstance(value, str) for value in values) for values in read]
+    return candidates[n_read.index(max(n_read))] if n_texts and max(n_read) >= LEAST_READ * n_texts else column
 
 
 def _answers_in(column: Column, cells: Cells) -> tuple[Any, ...]:

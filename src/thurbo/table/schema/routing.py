@@ -319,11 +319,6 @@ class Gate(NamedTuple):
     labels: list[tuple[Any, ...]]
     which: Integers  # [row]
 
-    @property
-    def group(self) -> Integers:
-        """The same with rows without an answer as the last group, [row]."""
-        return np.where(self.which < 0, len(self.labels), self.which)
-
 
 def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[Any] = ()) -> tuple[Skip, ...]:
     """All skips of a table: questions of one gate and the same answers are one block, in order of the schema.
@@ -343,8 +338,8 @@ def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[An
     gates = {(name, place): gate for name in order for place, gate in _gates(columns[name], table, name, gone[name])}
     patterns, number = np.unique(np.stack(list(missing.values())), axis=0, return_inverse=True)
     n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
-    counts = zip(gates.items(), _counts(list(gates.values()), patterns), strict=True)
-    found = {key: _decides(gate.group, each, n_tests) for (key, gate), each in counts}
+    counts = zip(gates, _counts(list(gates.values()), patterns), strict=True)
+    found = {key: _decides(each, n_tests) for key, each in counts}
     place = {name: at for at, name in enumerate(order)}
     chosen: dict[str, tuple[GateKey, tuple[int, ...]]] = {}
     for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
@@ -416,26 +411,24 @@ def _depends(gate: str, name: str, chosen: Mapping[str, tuple[GateKey, Any]]) ->
 
 
 def _counts(gates: Sequence[Gate], patterns: BoolArray) -> list[Integers]:
-    """Missing cells of each pattern [pattern, row] by the answer of each gate, [pattern, answer]; the last has none."""
+    """Missing cells of each pattern [pattern, row] by the answer of each gate, [pattern, answer].
+
+    The last answer is none, and the last pattern that of a question without any answer: the rows of each answer.
+    """
     ends = np.cumsum([0, *(len(gate.labels) + 1 for gate in gates)])
     one = np.zeros((patterns.shape[1], int(ends[-1])), np.float32)
     for gate, start in zip(gates, ends, strict=False):
-        one[np.arange(len(one)), start + gate.group] = 1
+        one[np.arange(len(one)), start + gate.which % (len(gate.labels) + 1)] = 1
     # One product is much faster than many narrow ones.
-    total = np.rint(patterns.astype(np.float32) @ one).astype(np.int64)
+    total = np.rint(np.vstack([patterns, np.ones(len(one))]).astype(np.float32) @ one).astype(np.int64)
     return [total[:, start:end] for start, end in pairwise(ends)]
 
 
-def _decides(which: Integers, counts: Integers, n_tests: int) -> dict[int, tuple[float, tuple[int, ...]]]:
-    """The patterns of missing cells that the answers of a gate decide, by `counts` [pattern, answer].
-
-    Each with the nats that its gaps cost given the answers, with a penalty for many answers, and after which answers
-    its questions are asked.
-    """
-    # Rows without an answer of the gate are the last group.
-    n_all = np.bincount(which, minlength=counts.shape[1])
+def _decides(counts: Integers, n_tests: int) -> dict[int, tuple[float, tuple[int, ...]]]:
+    """The patterns that a gate decides, by `_counts`: the cost of their gaps, and the answers that lead to them."""
+    n_all = counts[-1]
     n, found = n_all[:-1], {}
-    for place in np.flatnonzero((_nearly_all(n, counts[:, :-1]) & (n > 0)).any(axis=1)):
+    for place in np.flatnonzero((_nearly_all(n, counts[:-1, :-1]) & (n > 0)).any(axis=1)):
         m = counts[place, :-1]
         past = _past(n, m, n_tests)
         rest = (n > 0) & ~past
@@ -443,7 +436,8 @@ def _decides(which: Integers, counts: Integers, n_tests: int) -> dict[int, tuple
             m_all = counts[place]
             p = np.clip(m_all / np.maximum(n_all, 1), 1e-12, 1 - 1e-12)
             nats = -(m_all * np.log(p) + (n_all - m_all) * np.log1p(-p)).sum()
-            cost = float(nats + 0.5 * (n_all > 0).sum() * np.log(len(which)))
+            # In nats, with a penalty for many answers.
+            cost = float(nats + 0.5 * (n_all > 0).sum() * np.log(n_all.sum()))
             found[int(place)] = cost, tuple(np.flatnonzero(~past).tolist())
     return found
 
