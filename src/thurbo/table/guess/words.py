@@ -72,24 +72,21 @@ _TRANSLATED = tuple(
 )
 
 
-def _also(*english: str) -> str:
-    """What other languages say for some English phrases."""
-    return "|".join(each[phrase] for each in _LANGUAGES.values() for phrase in english if phrase in each)
+def _also(english: str) -> str:
+    """What other languages say for an English phrase."""
+    return "|".join(each[english] for each in _LANGUAGES.values() if english in each)
 
 
 OTHER = f"other|{_also('other')}"  # in any language
 Kind = Literal["absent", "unknown", "doubtful"]
-_ELSEWHERE = {"absent": [_also("no answer", "not applicable")], "unknown": [_also("don't know")], "doubtful": []}
-_UNANSWERED: dict[Kind, Patterns] = {
-    kind: _compiled([*_WORDS["unanswered"][kind], *_ELSEWHERE[kind]]) for kind in get_args(Kind)
-}
-_NOT_ASKED = _compiled([*_WORDS["unanswered"]["not_asked"], _also("not applicable")])
-
-# Scales that have a lowest level: a negated text belongs there.
-_FROM_NOTHING = ("how often", "how many times", "how many days", "how large", "rate", "bands")
-_FROM_NOTHING += ("how much", "degree", "education")
-_SPANS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629800.0}
-_SPANS |= {"year": 31557600.0}
+_UNANSWERED = patterns(
+    "unanswered",
+    no_answer=_also("no answer"),
+    not_applicable=_also("not applicable"),
+    not_known=_also("don't know"),
+)
+_FROM_NOTHING: list[str] = _WORDS["from_nothing"]
+_SPANS: dict[str, float] = _WORDS["rates"]["seconds"]
 _MOST_BANDS = 100
 Band = tuple[float | None, float | None]
 
@@ -731,8 +728,9 @@ def unanswered(text: str) -> Kind | None:
     if not re.search(r"\w", plain.replace("_", "")):
         return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]*", plain) else None  # "", "-", "??"
     parts = [whole, *(part for each in PHRASES["parts"].split(plain) if (part := _trimmed(each)))]
-    for kind, phrases in _UNANSWERED.items():
-        said = [part for part in parts if any(phrase.fullmatch(part) for phrase in phrases)]
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    for kind in kinds:
+        said = [part for part in parts if _UNANSWERED[kind].fullmatch(part)]
         # "I don't know, somebody else does this for me" says more.
         more = kind != "absent" and any(len(part.split()) > _MOST_MORE for part in parts[1:] if part not in said)
         if said and not more:
@@ -747,7 +745,7 @@ def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", unaccented(text.casefold()))
     parts = [_trimmed(plain), *map(_trimmed, PHRASES["parts"].split(plain))]
-    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
+    return not re.search(r"[^\W\d_]", plain) or any(map(_UNANSWERED["not_asked"].fullmatch, parts))
 
 
 def _trimmed(text: str) -> str:
