@@ -25,10 +25,6 @@ _WORDS, _LANGUAGES = (
 )
 
 
-def _compiled(phrases: Iterable[str]) -> Patterns:
-    return tuple(map(re.compile, phrases))
-
-
 def _weighed(pairs: Iterable[tuple[str, float]]) -> Weighed:
     return tuple((re.compile(phrase), number) for phrase, number in pairs)
 
@@ -44,28 +40,21 @@ def patterns(section: str, **parts: str) -> dict[str, re.Pattern[str]]:
 _AMOUNT, PHRASES, NAMES = patterns("amounts"), patterns("phrases"), patterns("names")
 TOOLS, TOOLS_BESIDE = patterns("tools"), patterns("tools_beside")
 STRONG, WEAK = patterns("apart").values()
-LADDERS: dict[str, Patterns] = {name: _compiled(rungs) for name, rungs in _WORDS["ladders"].items()}
+LADDERS: dict[str, Patterns] = {name: tuple(map(re.compile, rungs)) for name, rungs in _WORDS["ladders"].items()}
 EDUCATION, QUANTITIES = (_weighed(_WORDS[name]["steps"]) for name in ("education", "quantities"))
 NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
 # Modifiers before or after the word: "strongly agree", "agree strongly".
-DEGREES = _weighed(
-    (
-        *_WORDS["degrees"]["around"],
-        *(
-            (whole, degree)
-            for phrase, degree in _WORDS["degrees"]["modifiers"]
-            for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
-        ),
-    )
+DEGREES = _weighed(_WORDS["degrees"]["around"]) + _weighed(
+    (whole, degree)
+    for phrase, degree in _WORDS["degrees"]["modifiers"]
+    for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
 )
 EXTREMES: dict[str, tuple[str, float]] = {word: (of, by) for word, (of, by) in _WORDS["degrees"]["extremes"].items()}
 OPPOSITES, SAME = (
     {word: of for of, words in _WORDS["degrees"][key].items() for word in words} for key in ("opposites", "same")
 )
 _TIMES, _FACTORS = (_weighed(_WORDS["rates"][name]) for name in ("times", "factors"))
-_REWRITTEN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(phrase), to) for phrase, to in _WORDS["rewritten"]["amounts"]
-)
+_REWRITTEN = [(re.compile(phrase), to) for phrase, to in _WORDS["rewritten"]["amounts"]]
 _TRANSLATED = tuple(
     tuple((re.compile(rf"\b(?:{phrase})(?:\b|(?<!\w))"), english) for english, phrase in phrases.items())
     for phrases in _LANGUAGES.values()
@@ -536,8 +525,7 @@ def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: 
     if len(negated) == 1 and found.name in _FROM_NOTHING and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    sides = [text for text in gone if is_beside(text)]
-    known = all(text in sides or unanswered(text) for text in gone)
+    known = all(is_beside(text) or unanswered(text) for text in gone)
     return Ordered(found.name, levels, gone, (BY_WORDS if known else NEGATIVE) if gone else KNOWN)
 
 
