@@ -675,9 +675,9 @@ _FEWEST_CELLS = 20
 
 def _mixed(distinct: list[Any], cells: Cells) -> Found:
     """Numbers with a few texts among them, such as "refused", or a mix that cannot be read."""
-    _, which = cells.factorise()
+    rows = n_each(*cells.factorise())
     texts = [value for value in distinct if isinstance(value, str)]
-    share = float(np.isin(which[which >= 0], [distinct.index(text) for text in texts]).mean())
+    share = sum(rows[text] for text in texts) / sum(rows.values())
     numbers = [value for value in distinct if not isinstance(value, str)]
     if share > 1 - _NUMBERS or len(numbers) < 2 or any(isinstance(value, bool) for value in numbers):
         reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"
