@@ -38,9 +38,6 @@ _GLANCE = 200  # rows of a column that show whether it may be a box to tick
 _MOST_NAME = 60  # characters of a name that is made of options
 _PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _TEXT, _SPLITS = patterns("layouts", other=OTHER, places="|".join(_PLACES)), tuple(patterns("splits").values())
-_CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
-_BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
-
 _SAME = 0.95  # share of the rows in which a list and columns of options agree
 _FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
 
@@ -112,15 +109,14 @@ def _tick(cells: Cells) -> _Tick | None:
     if not yes:
         return _Tick(cells.name, "none", "", np.zeros(len(cells), bool), said)
     mark, chosen = yes[0], which == distinct.index(yes[0])
-    if not isinstance(mark, str):
-        style: Any = "yes" if no and -1 not in no else "box"
-        return _Tick(cells.name, style, "", chosen, said) if mark == 1 else None
-    if mark.casefold() in _CROSSES:
-        return _Tick(cells.name, "box", "", chosen, said)
-    if is_word(mark):
-        return _Tick(cells.name, "box" if mark.casefold() in _BOXES or not no else "yes", "", chosen, said)
-    plain_no = bool(no) and isinstance(no[0], str) and no[0].casefold() in ("no", "n", "false", "f")
-    return None if chosen.all() or plain_no else _Tick(cells.name, "text", mark.strip(), chosen, said)
+    word = mark.casefold() if isinstance(mark, str) else ""
+    if not word and mark != 1:
+        return None
+    is_box = _TEXT["box"].fullmatch(word) is not None
+    if word and not is_word(word) and not is_box:
+        plain_no = bool(no) and isinstance(no[0], str) and no[0].casefold() in ("no", "n", "false", "f")
+        return None if chosen.all() or plain_no else _Tick(cells.name, "text", mark.strip(), chosen, said)
+    return _Tick(cells.name, "box" if is_box or not no or -1 in no else "yes", "", chosen, said)
 
 
 class GroupedQuestion(NamedTuple):
