@@ -90,16 +90,11 @@ def doubts(schema: Any) -> list[Doubt]:
     for name, reason in schema.reasons.items():
         if schema.confidence.get(name, 0.0) >= CERTAIN:
             continue
-        guesses, taken = [], False
-        for clause in reason.split("; "):
-            if clause.startswith(GUESS):
-                taken = True
-                guesses.append(clause.removeprefix(GUESS).lstrip(": "))
-            elif taken and clause.startswith("use "):  # the advice that follows a guess belongs to it
-                guesses.append(clause)
-            else:
-                taken = False
-        doubtful = [each for each in reason.split("; ") if each.startswith(OTHERWISE) or _IS_OFTEN.search(each)]
+        guesses, taken, clauses = [], False, reason.split("; ")
+        for clause in clauses:  # the advice that follows a guess belongs to it
+            taken = clause.startswith(GUESS) or (taken and clause.startswith("use "))
+            guesses += [clause.removeprefix(GUESS).lstrip(": ")] if taken else []
+        doubtful = [each for each in clauses if each.startswith(OTHERWISE) or _IS_OFTEN.search(each)]
         known = reason if name in schema.confidence and not doubtful else ""
         why = "; ".join(dict.fromkeys([*filter(None, guesses), *doubtful])) or known
         why = re.sub(r"^\d+ columns", "columns", why)  # alike in questions with different numbers of options
@@ -133,16 +128,13 @@ def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
         raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
     columns: dict[str, Any] = dict(state["columns"])
     for name, entry in columns.items():
-        if not isinstance(entry, Mapping):
-            continue
-        for setting in _ORDERED:
+        for setting in _ORDERED if isinstance(entry, Mapping) else ():
             wanted = entry.get(setting)
+            if isinstance(wanted, str) and wanted not in scales:
+                remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
             if isinstance(wanted, str):
-                if wanted not in scales:
-                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
-                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
-                entry = {**entry, setting: scales[wanted]}
-        columns[name] = entry
+                columns[name] = {**columns[name], setting: scales[wanted]}
     return columns
 
 
