@@ -7,6 +7,7 @@ Guarantees that all other questions stay as they are, and that errors name the c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -185,10 +186,7 @@ def _bare(text: str) -> str:
 
 def _stem(texts: Sequence[str]) -> str:
     """The whole words with which all texts begin."""
-    stem = commonprefix(list(texts))  # noqa: RUF071  (by letters)
-    while stem and stem[-1].isalnum():
-        stem = stem[:-1]
-    return stem
+    return re.sub(r"[^\W_]+\Z", "", commonprefix(list(texts)))  # noqa: RUF071  (by letters)
 
 
 def _only_text(cells: Cells) -> str | None:
