@@ -52,19 +52,17 @@ class _Ends(NamedTuple):
 
 def isolated(columns: Mapping[str, Counts]) -> dict[str, dict[float, str]]:
     """Codes that are probably not answers, by column, each with the evidence."""
-    ends = {name: (list(_below(each)), list(_above(each))) for name, each in columns.items()}
+    sides = [(name, list(ends)) for name, each in columns.items() for ends in (_below(each), _above(each))]
     found: dict[str, dict[float, str]] = {name: {} for name in columns}
-    for name, sides in ends.items():
-        for side in sides:
-            if strong := next((end for end in side if end.is_strong), None):
-                found[name] |= dict.fromkeys(strong.codes, "far from the other values")
+    for name, side in sides:
+        if strong := next((end for end in side if end.is_strong), None):
+            found[name] |= dict.fromkeys(strong.codes, "far from the other values")
     shared = Counter(code for codes in found.values() for code in codes)
-    for name, sides in ends.items():
-        for side in sides:
-            known = [end for end in side if all(shared[code] >= 2 for code in end.codes)]
-            weak = [end for end in known if _is_rare(columns[name], end)]
-            if weak and not any(end.is_strong for end in side):
-                found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
+    for name, side in sides:
+        known = [end for end in side if all(shared[code] >= 2 for code in end.codes)]
+        weak = [end for end in known if _is_rare(columns[name], end)]
+        if weak and not any(end.is_strong for end in side):
+            found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
     return {name: codes for name, codes in found.items() if codes}
 
 

@@ -607,13 +607,12 @@ def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -
 
 def _ranks(group: ColumnGroup, columns: GroupedColumns, heading: str) -> tuple[Column, str] | None:
     parts = {name: columns.read(name) for name, _ in group.members}
-    places = range(1, len(parts) + 1)
     if any(part.values.dtype.kind not in "iuf" for part in parts.values()):
         return None
     ranks = np.stack([np.where(each.missing, np.nan, each.values.astype(float)) for each in parts.values()], axis=1)
-    if len(parts) < 2 or not np.isin(ranks[~np.isnan(ranks)], places).all() or np.isnan(ranks).all():
-        return None
-    if _twice(ranks).any() or np.nanmax(ranks) <= 2:
+    given = ranks[~np.isnan(ranks)]
+    are_places = len(parts) > 1 and np.isin(given, range(1, len(parts) + 1)).all() and not _twice(ranks).any()
+    if not are_places or given.max(initial=0.0) <= 2:
         return None
     titles = [columns.notes.get(name, Note()).title for name in parts]
     options = {option: column for column, option in group.members}

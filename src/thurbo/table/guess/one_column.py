@@ -239,16 +239,14 @@ def _levels(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Fou
 
 
 def _codes_apart(levels: list[Any], texts: list[str], note: Note, cells: Cells) -> tuple[list[Any], float]:
-    """Codes of answers that do not fit the scale of the others, "other", "I have no job"; and how sure that is.
-
-    The file may say that all are levels of a scale, or that none is: then only what fits no scale is set apart.
-    """
+    """Codes of answers that do not fit the scale of the others, "other", "I have no job"; and how sure that is."""
     found = levels_of(texts) if len(set(texts)) == len(texts) else None
     if found is None or not found.apart or found.lowest or found.name == "numbered":
         return [], KNOWN
     strong = all(STRONG.fullmatch(as_phrase(text)) for text in found.apart)
     codes = [code for code, text in zip(levels, texts, strict=True) if text in found.apart]
     at_end = codes == levels[: len(codes)] or codes == levels[-len(codes) :]
+    # Where the file says that all are levels, or that none is, only what fits no scale is set apart.
     if (note.measure and not strong) or not (at_end or strong):
         return [], KNOWN
     count = occurrences(cells, levels)
@@ -437,17 +435,14 @@ def _off_scale(texts: Sequence[str]) -> str:
 
 
 def _as_in_data(found: Ordered, shared: Grid | None) -> tuple[Ordered, str]:
-    """The scale with the confidence that the answers to several questions add, and what to say of it.
-
-    A negated answer that goes with no level is set apart; one that goes with the lowest level stays the lowest.
-    """
+    """The scale with the confidence that the answers to several questions add, and what to say of it."""
     if shared is None or found.name == "bands":
         return found, ""
     near = dict(zip(shared.labels, shared.affinity(), strict=True))
     place = {text: at for at, text in enumerate(shared.labels)}
     if found.lowest and len(shared.columns) > 2:
         others = [near[found.lowest][place[text]] for text in found.levels[1:]]
-        if max(others) < NEAR:
+        if max(others) < NEAR:  # a negated answer that goes with no level
             rest = found.levels[1:]
             return found._replace(levels=rest, apart=(*found.apart, found.lowest), lowest=""), ""
         if others[0] == max(others):

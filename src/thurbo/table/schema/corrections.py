@@ -154,10 +154,7 @@ def with_codes(column: Column, name: str, table: Table | None, codes: Any) -> Co
 
 
 def options_of(members: Sequence[str], titles: Mapping[str, str], table: Table | None) -> dict[str, str]:
-    """{label: column} of the columns of one question.
-
-    A label is the only text of its column, or otherwise what its name (or title) does not share with the others.
-    """
+    """{label: column} of one question: the only text of each column, or what its name (or title) has of its own."""
     if table is not None:
         said = [_only_text(table.cells(name)) for name in members]
         if all(said) and len(set(said)) == len(said):

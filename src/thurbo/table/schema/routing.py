@@ -481,10 +481,7 @@ LEAST = 0.02  # smallest share of rows with an answer, and without one
 
 
 def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
-    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
-
-    With `alone`, also single questions.
-    """
+    """Blocks of questions, two or more unless `alone`, to which largely the same rows have no answer, in order."""
     blocks: list[tuple[list[str], BoolArray]] = []
     for name, column in columns.items():
         if column.role != "answer" or column.is_listed or not column.sites:
@@ -502,11 +499,8 @@ def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = 
 
 
 def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
-    """The schema with one `Answered` column for each block of questions that are missing together in the table.
-
-    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
-    fitted again with its own schema.
-    """
+    """The schema with an `Answered` column for each block of questions that are missing together (`alone`: or one)."""
+    # A model can be fitted again with its own schema.
     if any(column.role == "pattern" for column in schema.values()):
         return schema
     added: dict[str, Column] = {}

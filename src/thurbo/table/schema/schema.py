@@ -494,10 +494,7 @@ class Schema(Mapping[str, Column]):
 
     @property
     def context(self) -> BoolArray:
-        """Which items of the same ranking may change the utility of each site once they were chosen: [site, item].
-
-        It has no items if no column has context.
-        """
+        """Which items of its ranking may change the utility of each site once chosen, if any do: [site, item]."""
         sizes = {name: len(column.sites) for name, column in self.items() if column.has_context}
         found = np.zeros((self.n_sites, max(sizes.values(), default=0)), bool)
         for name, size in sizes.items():
