@@ -187,16 +187,14 @@ def named_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     texts = [{name: name for name in columns.names}]
     if len(titles) > 1:
         texts.append({name: titles.get(name, "") for name in columns.names})
+    first = [_beside_lists(columns), [_ordinal(name) for name in columns.names]]  # of names, not of titles
     for text in texts:
-        splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         made = [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits += [*made[:2], _dashes(text), *made[2:]]  # before brackets, numbers and prefixes
-        if text is texts[0]:
-            splits.insert(0, _beside_lists(columns))
-        for parts in splits:
+        for parts in (*first, *made[:2], _dashes(text), *made[2:]):  # before brackets, numbers and prefixes
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
                     yield from _group(head, list(run), columns)
+        first = []
 
 
 def _split(name: str, text: str, pattern: re.Pattern[str]) -> _Part:
