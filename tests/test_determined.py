@@ -167,8 +167,8 @@ def test_many_columns_take_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     examined = list[Any]()
     from thurbo.table.schema import determined
 
-    real = determined._measured
-    monkeypatch.setattr(determined, "_measured", lambda *given: examined.append(given) or real(*given))
+    real = determined._rule
+    monkeypatch.setattr(determined, "_rule", lambda *given: examined.append(given) or real(*given))
     columns: dict[str, tb.Column] = {name: tb.Ordinal([*"12345"]) for name in made}
     rules = tb.Schema(columns).fit(made).determined
     assert {(each.column, each.by) for each in rules} >= {(f"q{k} again", f"q{k}") for k in range(3)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -18,13 +19,12 @@ import numpy as np
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Cells, IntArray
-from thurbo.table.columns.column import Column, Role
 from thurbo.table.columns.ignore import Ignore
 from thurbo.table.columns.values import is_word, listing, spellings
 from thurbo.table.guess.grids import Grid, grid
 from thurbo.table.guess.layouts import questions, stem
 from thurbo.table.guess.one_column import NO_ANSWER, guess, sort_codes
-from thurbo.table.guess.roles import TO_CHECK, Decision
+from thurbo.table.guess.roles import TO_CHECK, Decision, n_each
 from thurbo.table.guess.words import NAMES, folded, in_words, spelling, unanswered
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
@@ -52,19 +52,17 @@ class _Ends(NamedTuple):
 
 def isolated(columns: Mapping[str, Counts]) -> dict[str, dict[float, str]]:
     """Codes that are probably not answers, by column, each with the evidence."""
-    ends = {name: (list(_below(each)), list(_above(each))) for name, each in columns.items()}
+    sides = [(name, list(ends)) for name, each in columns.items() for ends in (_below(each), _above(each))]
     found: dict[str, dict[float, str]] = {name: {} for name in columns}
-    for name, sides in ends.items():
-        for side in sides:
-            if strong := next((end for end in side if end.is_strong), None):
-                found[name] |= dict.fromkeys(strong.codes, "far from the other values")
+    for name, side in sides:
+        if strong := next((end for end in side if end.is_strong), None):
+            found[name] |= dict.fromkeys(strong.codes, "far from the other values")
     shared = Counter(code for codes in found.values() for code in codes)
-    for name, sides in ends.items():
-        for side in sides:
-            known = [end for end in side if all(shared[code] >= 2 for code in end.codes)]
-            weak = [end for end in known if _is_rare(columns[name], end)]
-            if weak and not any(end.is_strong for end in side):
-                found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
+    for name, side in sides:
+        known = [end for end in side if all(shared[code] >= 2 for code in end.codes)]
+        weak = [end for end in known if _is_rare(columns[name], end)]
+        if weak and not any(end.is_strong for end in side):
+            found[name] |= dict.fromkeys(weak[0].codes, "as in other columns")
     return {name: codes for name, codes in found.items() if codes}
 
 
@@ -133,22 +131,16 @@ class Distinct(NamedTuple):
     which: IntArray
     family: str  # of texts, of numbers, or of codes with labels
 
-    @property
-    def counts(self) -> list[int]:
-        """How often each answer occurs."""
-        return np.bincount(self.which[self.which >= 0], minlength=len(self.texts)).tolist()
-
 
 def shared_answers(
     names: Iterable[str],
-    read: Callable[[str], Cells],
+    cells: Mapping[str, Cells],
     notes: Mapping[str, Note],
     codes: Mapping[str, Collection[float]],
 ) -> tuple[dict[str, Grid], dict[str, dict[str, str]]]:
     """The grid of each column that has the same answers as others, and how its answers are spelled there."""
-    answers = {
-        name: own for name in names if (own := _answers(read(name), notes[name], codes.get(name, ()))) is not None
-    }
+    read = {name: _answers(cells[name], notes[name], codes.get(name, ())) for name in names}
+    answers = {name: own for name, own in read.items() if own is not None}
     groups: dict[tuple[str, frozenset[str]], list[str]] = {}  # numbers need names that begin alike
     for name, own in answers.items():
         key = frozenset(spelling(text) for text in own.texts if unanswered(text) not in NO_ANSWER)
@@ -169,8 +161,8 @@ def shared_answers(
             continue
         counts: Counter[str] = Counter()
         for name in members:
-            counts.update(dict(zip(answers[name].texts, answers[name].counts, strict=True)))
-        recode = folded(list(counts), list(counts.values())) if family == "texts" else {}
+            counts.update(n_each(answers[name].texts, answers[name].which))
+        recode = folded(counts) if family == "texts" else {}
         kept = (recode.get(text, text) for text in counts if unanswered(text) not in NO_ANSWER)
         labels = sorted(set(kept), key=(lambda text: (float(text), text)) if family.startswith("numbers") else None)
         place = {text: at for at, text in enumerate(labels)}
@@ -201,18 +193,13 @@ def _answers(cells: Cells, note: Note, gone: Collection[float]) -> Distinct | No
         return Distinct(tuple(map(str, distinct)), which, "texts") if not note.names else None
     found = sort_codes(distinct, note)
     left = [code for code in map(whole, distinct) if code in found.answers and code not in gone]
-    if note.names:
-        texts = [found.named.get(code, "") for code in left]
-        family = "codes"
-    else:
-        texts, family = [str(code) for code in left], "numbers"
-        if not all(isinstance(code, int) and 0 <= code <= _TOP for code in left):
-            return None
-    if not all(texts) or len(set(texts)) < len(texts):
+    texts = [found.named.get(code, "") if note.names else str(code) for code in left]
+    is_scale = note.names or all(isinstance(code, int) and 0 <= code <= _TOP for code in left)
+    if not is_scale or not all(texts) or len(set(texts)) < len(texts):
         return None
     place = {code: at for at, code in enumerate(left)}
     codes = np.asarray([*(place.get(whole(value), -1) for value in distinct), -1], np.int32)
-    return Distinct(tuple(texts), codes[which], family)
+    return Distinct(tuple(texts), codes[which], "codes" if note.names else "numbers")
 
 
 def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers: Mapping[str, Distinct]) -> bool:
@@ -221,26 +208,11 @@ def _are_of(members: list[str], few: frozenset[str], larger: list[str], answers:
         return False
     counts: Counter[str] = Counter()
     for name in larger:
-        for text, n_rows in zip(answers[name].texts, answers[name].counts, strict=True):
+        for text, n_rows in n_each(answers[name].texts, answers[name].which).items():
             counts[spelling(text)] += n_rows
     lacking = sum(n for text, n in counts.items() if text not in few and unanswered(text) not in NO_ANSWER)
     most = max(int((answers[name].which >= 0).sum()) for name in members)
     return most * lacking / max(sum(counts.values()), 1) <= _UNSEEN
-
-
-class Inferred(NamedTuple):
-    """Type, reason, title, confidence, and what else it may be, of each question by name."""
-
-    columns: dict[str, Column]
-    reasons: dict[str, str]
-    titles: dict[str, str]
-    confidence: dict[str, float]
-    otherwise: dict[str, str]
-
-    def add(self, name: str, found: Decision, title: str) -> None:
-        """One more question."""
-        self.columns[name], self.titles[name], self.confidence[name] = found.column, title, found.confidence
-        self.reasons[name], self.otherwise[name] = found.reason, found.otherwise
 
 
 def infer(
@@ -250,17 +222,16 @@ def infer(
     notes: Mapping[str, Note],
     groups: Sequence[ColumnGroup],
     declared: Mapping[Any, str],
-) -> Inferred:
-    """Detect the type of each column from its cells, from the code book of its file and from codes declared missing."""
+) -> tuple[dict[str, Decision], dict[str, str]]:
+    """The type and the title of each question, by the cells, the code book of the file and codes declared missing."""
     notes = {name: _told(notes.get(name, Note()), declared) for name in names}
     prepared: dict[str, Cells] = {}
+    numbers = {}
     for name in () if is_array else names:
         cells = read(name)
-        prepared[name] = Ignore(missing=_of_kind(declared, cells)).answered(cells)
-    numbers = {}
-    for name, cells in prepared.items():
+        prepared[name] = cells = Ignore(missing=_of_kind(declared, cells)).answered(cells)
         has_book = notes[name].names or notes[name].missing or cells.ordered_levels is not None
-        if cells.values.dtype.kind in "iuf" and not cells.missing.all() and not has_book:
+        if cells.values.dtype.kind in "iuf" and not (has_book or cells.missing.all()):
             values, n_rows = np.unique(cells.values[~cells.missing], return_counts=True)
             numbers[name] = dict(zip(values.tolist(), n_rows.tolist(), strict=True))
     codes = isolated(numbers)
@@ -270,26 +241,29 @@ def infer(
 
     together = questions(names, cells_of, notes, groups)
     first = {question.members[0]: question for question in together.questions}
-    inside = {member for question in together.questions for member in question.members} | together.apart.keys()
+    inside = together.taken
     alone = [name for name in names if name not in inside]
-    grids, recodes = ({}, {}) if is_array else shared_answers(alone, cells_of, notes, codes)
-    found = Inferred({}, {}, {}, {}, {})
+    grids, recodes = ({}, {}) if is_array else shared_answers(alone, prepared, notes, codes)
+    found: dict[str, Decision] = {}
+    titles: dict[str, str] = {}
     for name in names:
         if name in first:
             question = first[name]
-            decided = question.found._replace(column=_with(question.found.column, declared))
-            found.add(question.name, decided, question.title)
+            found[question.name] = _with(question.found, declared)
+            titles[question.name] = question.title
         elif name in together.apart:
-            found.add(name, Decision(Ignore("it is no answer"), together.apart[name]), notes[name].title)
+            found[name] = Decision(Ignore("it is no answer"), together.apart[name])
         elif name not in inside:
             cells = cells_of(name)
             decided = _guessed(cells, is_array, notes[name], codes.get(name, {}), grids.get(name), recodes.get(name))
-            found.add(
-                name, decided._replace(column=_with(decided.column, _of_kind(declared, cells))), notes[name].title
-            )
-    _once(found, "id", "a second row identifier")
+            found[name] = _with(decided, _of_kind(declared, cells))
+        titles |= {name: notes[name].title} if name in found else {}
+    ids = [name for name, each in found.items() if each.column.role == "id"]
+    for name in ids[1:]:
+        why = f'{found[name].reason}; "{ids[0]}" is already {type(found[ids[0]].column).__name__}()'
+        found[name] = found[name]._replace(column=Ignore("a second row identifier"), reason=why)
     _one_weight(found, cells_of)
-    return found
+    return found, titles
 
 
 def _told(note: Note, declared: Mapping[Any, str]) -> Note:
@@ -308,11 +282,12 @@ def _of_kind(declared: Mapping[Any, str], cells: Cells) -> dict[Any, str]:
     return {whole(code): text for code, text in numbers.items() if not isinstance(code, str)}
 
 
-def _with(column: Column, missing: Mapping[Any, str]) -> Column:
+def _with(found: Decision, missing: Mapping[Any, str]) -> Decision:
     """A modelled column with more codes declared missing."""
-    own: Any = column.missing
-    extra = {code: text for code, text in missing.items() if code not in dict(own) and code not in column.labels}
-    return replace(column, missing=(*own, *extra.items())) if extra and column.role == "answer" else column
+    own: Any = found.column.missing
+    extra = {each: text for each, text in missing.items() if each not in dict(own) and each not in found.column.labels}
+    is_changed = extra and found.column.role == "answer"
+    return found._replace(column=replace(found.column, missing=(*own, *extra.items()))) if is_changed else found
 
 
 def _guessed(
@@ -330,37 +305,25 @@ def _guessed(
         if found.column.role == "answer":
             why = listing(dict.fromkeys(codes.values()), " and ")
             reason = f"{found.reason}; a guess: counted as missing: {listing(gone)}, {why}"
-            return found._replace(column=_with(found.column, gone), reason=reason, sure=min(found.sure, TO_CHECK))
-    if is_array or cells.values.dtype.kind not in "OTU" or note.names or cells.ordered_levels is not None:
-        return guess(cells, is_array, note, shared)
-    if recode is None:
-        try:
-            distinct, which = cells.factorise()
-        except SchemaError:  # lists, which `guess` reads
-            return guess(cells, is_array, note)
-        recode = folded(distinct, np.bincount(which[which >= 0], minlength=len(distinct)).tolist())
-    if not recode:
-        return guess(cells, is_array, note, shared)
-    found = guess(Ignore(recode=recode).recoded(cells), is_array, note, shared)
+            return _with(found, gone)._replace(reason=reason, sure=min(found.sure, TO_CHECK))
+    has_texts = cells.values.dtype.kind in "OTU" and not (is_array or note.names or cells.ordered_levels is not None)
+    if recode is None and has_texts:
+        with suppress(SchemaError):  # lists, which `guess` reads
+            recode = folded(n_each(*cells.factorise()))
+    found = guess(Ignore(recode=recode or {}).recoded(cells), is_array, note, shared)
+    if not recode or found.column.role != "answer":
+        return found
     if not found.column.is_one_label:  # lists have spellings of their options
-        return guess(cells, is_array, note, shared) if found.column.role == "answer" else found
+        return guess(cells, is_array, note, shared)
     gone = dict(found.column.missing)
-    column = _with(found.column, {text: text for text, to in recode.items() if to in gone})
+    column = _with(found, {text: text for text, to in recode.items() if to in gone}).column
     used = {text: to for text, to in recode.items() if not column.labels or to in column.labels}
     return found._replace(column=replace(column, recode=used), reason=f"{found.reason}{in_words(used)}")
 
 
-def _once(found: Inferred, role: Role, reason: str) -> None:
-    """Keep the first column of a role that a table can have only once."""
-    names = [name for name, column in found.columns.items() if column.role == role]
-    for name in names[1:]:
-        found.columns[name] = Ignore(reason)
-        found.reasons[name] += f'; "{names[0]}" is already {type(found.columns[names[0]]).__name__}()'
-
-
-def _one_weight(found: Inferred, read: Callable[[str], Cells]) -> None:
+def _one_weight(found: dict[str, Decision], read: Callable[[str], Cells]) -> None:
     """Keep the weight that combines the others, by its numbers or its name, or else the first; name them all."""
-    names = [name for name, column in found.columns.items() if column.role == "weight"]
+    names = [name for name, each in found.items() if each.column.role == "weight"]
     if len(names) < 2:
         return
     values = {name: read(name).values.astype(np.float64) for name in names}
@@ -369,11 +332,10 @@ def _one_weight(found: Inferred, read: Callable[[str], Cells]) -> None:
     chosen = product or named or names[0]
     why = "the product of two others" if product else "the combined one by its name" if named else "the first"
     for name in names:
+        column = found[name].column if name == chosen else Ignore("a second column of weights")
         what = "it is" if name == chosen else f'"{chosen}" is'
-        found.reasons[name] += f"; of the weights {listing(names)}, {what} used: {why}"
-        found.confidence[name] = min(found.confidence[name], TO_CHECK)
-        if name != chosen:
-            found.columns[name] = Ignore("a second column of weights")
+        reason = f"{found[name].reason}; of the weights {listing(names)}, {what} used: {why}"
+        found[name] = Decision(column, reason, min(found[name].confidence, TO_CHECK), found[name].otherwise)
 
 
 def _combines(name: str, values: Mapping[str, Any]) -> bool:

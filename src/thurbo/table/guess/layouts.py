@@ -10,8 +10,9 @@ an option among others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, combinations, count, groupby
 from os.path import commonprefix
 from typing import Any, Literal, NamedTuple
@@ -27,7 +28,7 @@ from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.values import is_negative, is_word, listing
 from thurbo.table.guess.one_column import MOST_CODES, guess, sort_codes
 from thurbo.table.guess.roles import Decision, Found
-from thurbo.table.guess.words import NAMES, OTHER, TOOLS, TOOLS_BESIDE, unaccented
+from thurbo.table.guess.words import NAMES, OTHER, TOOLS, TOOLS_BESIDE, patterns, unaccented
 from thurbo.table.io.codebook import ColumnGroup, Note, whole
 
 _FEWEST_ROWS = 20
@@ -35,45 +36,8 @@ _MOST_ITEMS = 100
 _BY_CHANCE = 0.2  # most repeated items, relative to independent columns
 _GLANCE = 200  # rows of a column that show whether it may be a box to tick
 _MOST_NAME = 60  # characters of a name that is made of options
-_ORDINAL_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_ORDINAL = re.compile(
-    rf"\b(\d+)(?:st|nd|rd|th)\b|\b({'|'.join(_ORDINAL_WORDS)})\b|(?<![a-z0-9])({'|'.join(_ORDINAL_WORDS)})(?=_)", re.I
-)
-_DASH = re.compile(r"\s+[-\u2013\u2014|]\s+|:\s+")
-_SPLITS = (
-    re.compile(r"^(?P<head>.+?)___(?P<rest>.+)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\((?:choice|option)=(?P<rest>.+)\)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\[(?P<rest>.+)\](?: \(\d+\))?$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*\((?P<rest>[^()]*[^\d()][^()]*)\)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*\S)\s*(?:>>|/)\s*(?P<rest>[^/>].*)$", re.DOTALL),
-    re.compile(r"^(?P<head>.*[^\d_.\- ])[_.\- ]?(?P<rest>\d+)$", re.DOTALL),
-    re.compile(r"^(?P<head>[^_]+)_(?P<rest>.+)$", re.DOTALL),
-    re.compile(r"^(?P<rest>[^:]+?)\s*:\s*(?P<head>\S+\s.+)$", re.DOTALL),  # the question after its option
-    re.compile(r"^(?:[A-Za-z]{0,3}\d\w*[.:)]\s+)?(?P<head>.*\?)\s+(?P<rest>[^?]+)$", re.DOTALL),  # "Q1_2. Which? TV"
-)
-_OF_LIST = re.compile(r"\.|/|: |_")  # between the name of a list and one of its options
-_NUMBERED = re.compile(r"(?:rank(?:ing)?|choice|place|priority)?\s*#?(\d+)", re.IGNORECASE)
-_SELECT = re.compile(
-    r"\b(select|check|tick|mark|choose)\b.*\b(all|any|many)\b|\ball that apply\b|mehrfach|zutreffende"
-    r"|(plusieurs|varias|mehrere|meerdere|flere|flera|todas las|toutes les) \w+|piu risposte"
-)
-_ASKS = re.compile(
-    r"\b(which|what|where|whom?|why|how (do|did|is|are|was|were|has|have)|select|check|tick|choose|mark|apply|any of|"
-    r"following|welche[rsn]?|quel(le)?s?|cual(es)?|qual[ei]?|quais|welke|hvilken?|vilk[ae]n?)\b"
-)
-_LAST = re.compile(
-    rf"({OTHER}|something else|else|none|nothing|no(ne|t any)? of (these|the above|them)|neither|prefer not to \w+|"
-    r"(i )?do ?n.t know|not applicable)\b.{0,40}",
-    re.IGNORECASE,
-)
-_OTHER = re.compile(
-    rf"(\d+[_ ])?({OTHER})\b.{{0,60}}|.*\b({OTHER})[]_ :(-]*(\(?please\b.*|specify.*|text.*|describe.*)?", re.I
-)
-_BESIDE = re.compile(rf"({OTHER})|.*\[({OTHER})\]", re.IGNORECASE)
-_BOX_NAME = re.compile(r"___|\(choice=|\[SQ\d+\]$")  # names that survey tools give to boxes
-_CROSSES = frozenset({"x", "✓", "✔", "☑", "✗", "☒", "*"})
-_BOXES = frozenset({"selected", "checked", "ticked", "chosen", "mentioned"})  # what only boxes to tick say
-
+_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_TEXT, _SPLITS = patterns("layouts", other=OTHER, places="|".join(_PLACES)), tuple(patterns("splits").values())
 _SAME = 0.95  # share of the rows in which a list and columns of options agree
 _FEWEST_TOOL = 3  # columns of a survey tool that show that it wrote the file
 
@@ -95,9 +59,9 @@ def technical(names: Collection[str], titles: Mapping[str, str]) -> dict[str, st
 
 class _Part(NamedTuple):
     name: str
-    head: str
-    rest: str
-    place: int | None  # of a numbered name
+    head: str = ""
+    rest: str = ""
+    place: int | None = None  # of a numbered name
 
 
 class _Tick(NamedTuple):
@@ -112,6 +76,16 @@ class _Tick(NamedTuple):
     text: str
     chosen: BoolArray  # [row]
     said: BoolArray  # cells that are not empty, [row]
+
+    @property
+    def label(self) -> str:
+        """The text of its option, or else its name."""
+        return self.text or self.name
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its option is one of those that end a question: "Other", "None of these"."""
+        return _TEXT["last"].fullmatch(self.label) is not None
 
 
 def _tick(cells: Cells) -> _Tick | None:
@@ -135,40 +109,55 @@ def _tick(cells: Cells) -> _Tick | None:
     if not yes:
         return _Tick(cells.name, "none", "", np.zeros(len(cells), bool), said)
     mark, chosen = yes[0], which == distinct.index(yes[0])
-    if not isinstance(mark, str):
-        style: Any = "yes" if no and -1 not in no else "box"
-        return _Tick(cells.name, style, "", chosen, said) if mark == 1 else None
-    if mark.casefold() in _CROSSES:
-        return _Tick(cells.name, "box", "", chosen, said)
-    if is_word(mark):
-        return _Tick(cells.name, "box" if mark.casefold() in _BOXES or not no else "yes", "", chosen, said)
-    plain_no = bool(no) and isinstance(no[0], str) and no[0].casefold() in ("no", "n", "false", "f")
-    return None if chosen.all() or plain_no else _Tick(cells.name, "text", mark.strip(), chosen, said)
+    word = mark.casefold() if isinstance(mark, str) else ""
+    if not word and mark != 1:
+        return None
+    is_box = _TEXT["box"].fullmatch(word) is not None
+    if word and not is_word(word) and not is_box:
+        plain_no = bool(no) and isinstance(no[0], str) and no[0].casefold() in ("no", "n", "false", "f")
+        return None if chosen.all() or plain_no else _Tick(cells.name, "text", mark.strip(), chosen, said)
+    return _Tick(cells.name, "box" if is_box or not no or -1 in no else "yes", "", chosen, said)
 
 
-class _Columns:
-    """The columns of a table, each as a box to tick if it is one."""
+class GroupedQuestion(NamedTuple):
+    """A question that consists of several columns."""
+
+    name: str
+    found: Decision
+    title: str
+    members: tuple[str, ...]
+
+
+class GroupedColumns:
+    """The columns of a table, each as a box to tick if it is one, and the questions of several of them.
+
+    Columns of what people wrote beside an option, and those that a survey tool added, are apart, with the reason.
+    """
 
     def __init__(self, names: Collection[str], read: Read, notes: Mapping[str, Note]):
-        self.names, self.read, self.notes = list(names), read, notes
-        self._ticks: dict[str, _Tick | None] = {}
-
-    def tick(self, name: str) -> _Tick | None:
-        if name not in self._ticks:
-            self._ticks[name] = _tick(self.read(name))
-        return self._ticks[name]
+        self.names, self.held, self.read, self.notes = list(names), set(names), read, notes
+        self.tick = cache(lambda name: _tick(read(name)))  # each column is examined once
+        self.questions: list[GroupedQuestion] = []
+        self.apart = technical(names, {name: note.title for name, note in notes.items()})
+        self.taken = set(self.apart)  # with the columns of the questions
 
     def is_other(self, name: str, label: str = "") -> bool:
         """Whether a column holds what people wrote beside an option, such as "Other, please specify"."""
         title = self.notes.get(name, Note()).title
         asks = any(NAMES["own_words"].search(text.casefold()) for text in (name, title))
-        is_named = bool(_OTHER.fullmatch(_plain(label or name)))
+        is_named = bool(_TEXT["is_other"].fullmatch(_plain(label or name)))
         tick = self.tick(name)
         if tick is None:
             return asks or is_named
         # Nobody wrote anything, or one person did.
         is_text = tick.style == "text" and _plain(tick.text) not in (_plain(label), _plain(name))
         return is_named and (is_text or not tick.said.any())
+
+    def others(self, members: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """Those of (column, label) that hold what people wrote, or are a second "Other" with a field of its own."""
+        plain = [_plain(label) for _, label in members]
+        again = [label in plain[:at] and _TEXT["is_other"].fullmatch(label) for at, label in enumerate(plain)]
+        return dict(each for each, other in zip(members, again, strict=True) if other or self.is_other(*each))
 
     def is_list_of(self, name: str, options: Mapping[str, str]) -> bool:
         """Whether a column of texts names just the options, {column: label}, that are chosen in its row."""
@@ -192,66 +181,58 @@ class _Columns:
         return cells.values.dtype.kind in "OTU" and bool(np.mean(chosen != cells.missing) > _SAME)
 
 
-# ---- columns whose names begin alike
-
-
-def named_groups(columns: _Columns) -> Iterator[ColumnGroup]:
+def named_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     """Groups of neighbouring columns whose names or titles begin alike, and whose cells belong together."""
     titles = {name: note.title for name, note in columns.notes.items() if note.title}
     texts = [{name: name for name in columns.names}]
     if len(titles) > 1:
         texts.append({name: titles.get(name, "") for name in columns.names})
+    first = [_beside_lists(columns), [_ordinal(name) for name in columns.names]]  # of names, not of titles
     for text in texts:
-        splits: list[list[_Part]] = [[_ordinal(name) for name in columns.names]] if text is texts[0] else []
         made = [[_split(name, own, pattern) for name, own in text.items()] for pattern in _SPLITS]
-        splits += [*made[:2], _dashes(text), *made[2:]]  # before brackets, numbers and prefixes
-        if text is texts[0]:
-            splits.insert(0, _beside_lists(columns))
-        for parts in splits:
+        for parts in (*first, *made[:2], _dashes(text), *made[2:]):  # before brackets, numbers and prefixes
             for head, run in groupby(parts, key=lambda part: part.head):
                 if head:
                     yield from _group(head, list(run), columns)
+        first = []
 
 
 def _split(name: str, text: str, pattern: re.Pattern[str]) -> _Part:
     match = pattern.match(text)
     if not match:
-        return _Part(name, "", "", None)
+        return _Part(name)
     head, rest = match["head"], match["rest"]
-    place = _NUMBERED.fullmatch(rest.strip())
+    place = _TEXT["numbered"].fullmatch(rest.strip())
     return _Part(name, " ".join(head.split()), rest.strip(), int(place[1]) if place else None)
-
-
-_LETTERED = re.compile(r"^(?P<head>.*\d)(?P<rest>[A-Za-z])$", re.DOTALL)
 
 
 def stem(name: str) -> str:
     """The first part of a name that several columns may share; the name itself if it has no parts."""
-    cuts = [name[: match.start()].strip() for match in _DASH.finditer(name)]
-    heads = (part.head for pattern in (*_SPLITS, _LETTERED) if (part := _split(name, name, pattern)).head)
+    cuts = [name[: match.start()].strip() for match in _TEXT["dash"].finditer(name)]
+    heads = (part.head for pattern in (*_SPLITS, _TEXT["lettered"]) if (part := _split(name, name, pattern)).head)
     return cuts[-1] if cuts and cuts[-1] else next(heads, name)
 
 
-def _beside_lists(columns: _Columns) -> list[_Part]:
+def _beside_lists(columns: GroupedColumns) -> list[_Part]:
     """Names that begin with the name of a column of texts: "q" may list the options of "q.a" and "q.b"."""
     known, parts = set(columns.names), []
     for name in columns.names:
-        cuts = [match for match in _OF_LIST.finditer(name) if name[: match.start()] in known and name[match.end() :]]
-        cuts = [match for match in cuts if columns.tick(name[: match.start()]) is None] or cuts[:1]
-        parts.append(
-            _Part(name, name[: cuts[-1].start()], name[cuts[-1].end() :], None) if cuts else _Part(name, "", "", None)
-        )
+        cuts = [(name[: each.start()], name[each.end() :]) for each in _TEXT["of_list"].finditer(name)]
+        cuts = [(head, rest) for head, rest in cuts if head in known and rest]
+        cuts = [(head, rest) for head, rest in cuts if columns.tick(head) is None] or cuts[:1]
+        parts.append(_Part(name, *cuts[-1]) if cuts else _Part(name))
     return parts
 
 
 def _dashes(text: Mapping[str, str]) -> list[_Part]:
     """Names as a question and an option with a dash or colon between them, cut where a neighbour is cut too."""
-    cuts = [[(own[: m.start()].strip(), own[m.end() :].strip()) for m in _DASH.finditer(own)] for own in text.values()]
+    dashes = [(own, _TEXT["dash"].finditer(own)) for own in text.values()]
+    cuts = [[(own[: each.start()].strip(), own[each.end() :].strip()) for each in marks] for own, marks in dashes]
     known = [[cut for cut in own if cut[0] and cut[1]] for own in cuts]
     parts = []
-    for (name, own), depth in zip(zip(text, known, strict=True), _depths(known), strict=True):
+    for name, own, depth in zip(text, known, _depths(known), strict=True):
         head, rest = own[depth] if own else ("", "")
-        parts.append(_Part(name, " ".join(head.split()), rest, None))
+        parts.append(_Part(name, " ".join(head.split()), rest))
     return parts
 
 
@@ -282,32 +263,31 @@ def _mark(text: str, pattern: re.Pattern[str]) -> tuple[int, str, str] | None:
     if len(marks) != 1:
         return None
     word = next(filter(None, marks[0].groups())).casefold()
-    place = int(word) if word.isdecimal() else _ORDINAL_WORDS.index(word) + 1
+    place = int(word) if word.isdecimal() else _PLACES.index(word) + 1
     return place, text[: marks[0].start()], text[marks[0].end() :]
 
 
 def _ordinal(name: str) -> _Part:
-    mark = _mark(name, _ORDINAL)
+    mark = _mark(name, _TEXT["ordinal"])
     if mark is None:
-        return _Part(name, "", "", None)
+        return _Part(name)
     place, before, after = mark
     rest = " ".join(f"{before} {after}".replace("_", " ").split())
     return _Part(name, rest or "places", str(place), place)
 
 
-def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnGroup]:
-    others = [part for part in parts if columns.is_other(part.name, part.rest)]
-    others += [part for part, other in zip(parts, _others_again([part.rest for part in parts]), strict=True) if other]
-    own = [part for part in parts if part not in others]
+def _group(head: str, parts: list[_Part], columns: GroupedColumns) -> Iterator[ColumnGroup]:
+    others = columns.others([(part.name, part.rest) for part in parts])
+    own = [part for part in parts if part.name not in others]
     ticks = [(part, tick) for part in own if (tick := columns.tick(part.name)) is not None]
     if len(ticks) == len(own) > 1 and columns.is_list_of(head, {part.name: part.rest for part in own}):
         ticked = 1 if all(columns.read(part.name).values.dtype.kind in "biuf" for part in own) else None
         yield ColumnGroup(head, "ticks", tuple((part.name, part.rest) for part in own), title=head, ticked=ticked)
         return
-    has_text = len(ticks) > 1 and any(columns.tick(part.name) is None for part in others)  # of what else it may be
+    has_text = len(ticks) > 1 and any(columns.tick(name) is None for name in others)  # of what else it may be
     if len(ticks) + len(others) == len(parts) and _are_options(head, ticks, has_text):
         members = tuple((part.name, part.rest) for part, _ in ticks)
-        yield ColumnGroup(head, "grid", (*members, *((part.name, part.rest) for part in others)), title=head)
+        yield ColumnGroup(head, "grid", (*members, *others.items()), title=head)
         return
     alike = [(part, tick) for part, tick in ticks if tick.text and _plain(part.rest) == _plain(tick.text)]
     if alike:
@@ -319,58 +299,48 @@ def _group(head: str, parts: list[_Part], columns: _Columns) -> Iterator[ColumnG
     members = tuple((part.name, part.rest) for part in parts)
     numbered = [part.place for part in parts] == list(range(1, len(parts) + 1))
     are_numbers = all(each.values.dtype.kind in "iuf" for each in cells)
-    table, n_items = _item_codes(cells)
     titled = all(columns.notes.get(part.name, Note()).title for part in parts)
     if len(parts) > 2 and (not numbered or titled or "rank" in head.casefold()) and are_numbers:
         yield ColumnGroup(head, "grid", members, title=head)  # ranks, if the cells agree
-    elif numbered and 2 < n_items <= _MOST_ITEMS and _are_places(table, n_items):
+    elif numbered and _are_places(cells):
         yield ColumnGroup(head, "places", members, title=head)
-
-
-def _others_again(labels: Sequence[str]) -> list[bool]:
-    """Which labels are a second or a third "Other", each with a field of its own."""
-    plain = [_plain(label) for label in labels]
-    return [label in plain[:at] and _OTHER.fullmatch(label) is not None for at, label in enumerate(plain)]
 
 
 def _are_options(head: str, ticks: list[tuple[_Part, _Tick]], has_text: bool = False) -> bool:
     """Whether columns of boxes are options of one question, not questions of their own with the answers 0 and 1."""
     known = [tick for _, tick in ticks if tick.style != "none"]
-    if not known or len(ticks) < 2:
+    labels, styles = [part.rest for part, _ in ticks], {tick.style for tick in known}
+    if not known or len(labels) < 2 or len(set(labels)) < len(labels):
         return False
-    if len({part.rest for part, _ in ticks}) < len(ticks):
-        return False
-    styles = {tick.style for tick in known}
     if styles == {"text"}:
         return len({tick.text for tick in known}) == len(known)
-    if styles == {"box"}:
-        return True
-    if styles - {"box", "yes"}:
-        return False
-    labels, plain = [part.rest for part, _ in ticks], unaccented(head.casefold())
-    asks = len(ticks) > 2 and (_ASKS.search(plain) or any(map(_LAST.fullmatch, labels)))
-    by_tool = any(_BOX_NAME.search(part.name) for part, _ in ticks)
-    return bool(asks or has_text or by_tool or _SELECT.search(plain)) or (
+    if styles == {"box"} or "text" in styles:
+        return styles == {"box"}
+    plain = unaccented(head.casefold())
+    asks = len(ticks) > 2 and (_TEXT["asks"].search(plain) or any(map(_TEXT["last"].fullmatch, labels)))
+    by_tool = any(_TEXT["box_name"].search(part.name) for part, _ in ticks)
+    return bool(asks or has_text or by_tool or _TEXT["select"].search(plain)) or (
         (len(known) > 2 or len(styles) == 1) and exclusive(known)
     )
 
 
 def _plain(text: str) -> str:
-    return re.sub(r" \(\d+\)$", "", " ".join(text.casefold().split()))
+    return _label(" ".join(text.casefold().split()))
 
 
-# ---- columns side by side without a common name
+def _label(name: str) -> str:
+    return _TEXT["own_number"].sub("", name)
 
 
-def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[ColumnGroup]:
+def unnamed_groups(columns: GroupedColumns) -> Iterator[ColumnGroup]:
     """Neighbouring columns that are each marked by a text of their own, cut where a question ends.
 
     "Other" and "None" end a question, a label that occurs again begins one, and so do columns that exclude each other.
     """
     runs: list[tuple[list[_Tick], list[str]]] = [([], [])]
     for name in columns.names:
-        tick, (run, others) = None if name in taken else columns.tick(name), runs[-1]
-        is_other = name not in taken and columns.is_other(name)
+        tick, (run, others) = None if name in columns.taken else columns.tick(name), runs[-1]
+        is_other = name not in columns.taken and columns.is_other(name)
         is_box = tick is not None and (tick.style in ("text", "box") or (tick.style == "none" and not tick.said.any()))
         if tick is not None and is_box and not is_other:
             if others:
@@ -389,20 +359,12 @@ def unnamed_groups(columns: _Columns, taken: Collection[str]) -> Iterator[Column
             if len(styles) != 1 or len(known) < 2 or chosen.sum() < min(_FEWEST_CHOSEN, len(chosen) / 2):
                 continue
             labels = [tick.text or _label(tick.name) for tick in part]
-            sure = len(known) > 2 or (styles == {"text"} and any(map(_is_own, known))) or exclusive(known)
+            by_name = styles == {"text"} and any(_plain(tick.name) == _plain(tick.text) for tick in known)
+            sure = len(known) > 2 or by_name or exclusive(known)
             if sure and len(set(labels)) == len(labels):
                 members = [(tick.name, label) for tick, label in zip(part, labels, strict=True)]
                 members += [(name, "") for name in others if part is parts[-1]]
                 yield ColumnGroup(_name_of(labels), "grid", tuple(members))
-
-
-def _label(name: str) -> str:
-    return re.sub(r" \(\d+\)$", "", name)
-
-
-def _is_own(tick: _Tick) -> bool:
-    """Whether a column is marked by its own name."""
-    return _plain(tick.name) == _plain(tick.text)
 
 
 def _name_of(labels: Sequence[str]) -> str:
@@ -418,9 +380,8 @@ def _cut(run: list[_Tick]) -> Iterator[list[_Tick]]:
     """A run of columns in questions."""
     part: list[_Tick] = []
     for tick in run:
-        label = tick.text or tick.name
-        ends = part and _LAST.fullmatch(part[-1].text or part[-1].name) and not _LAST.fullmatch(label)
-        again = any(_plain(label) == _plain(other.text or other.name) for other in part)
+        ends = part and part[-1].is_last and not tick.is_last
+        again = any(_plain(tick.label) == _plain(other.label) for other in part)
         new = part and part[-1].style != "none" and tick.style not in (part[-1].style, "none")
         if ends or again or new:
             yield from _exclusive_parts(part)
@@ -439,11 +400,9 @@ def _exclusive_parts(run: list[_Tick]) -> Iterator[list[_Tick]]:
     start = 0
     while start < len(run):
         end = _end_of_choice(run, start)
-        if end and rest:
-            yield rest
-            rest = []
         if end:
-            yield run[start:end]
+            yield from filter(None, (rest, run[start:end]))
+            rest = []
         else:
             rest.append(run[start])
         start = end or start + 1
@@ -460,7 +419,7 @@ def _end_of_choice(run: list[_Tick], start: int) -> int:
         last += 1
     for end in range(last, start + 1, -1):
         part = run[start:end]
-        others = [tick for tick in part if not _LAST.fullmatch(tick.text or tick.name)]  # "None" excludes all of them
+        others = [tick for tick in part if not tick.is_last]  # "None" excludes all of them
         if not exclusive(part) or not (len(others) == len(part) or exclusive(others)):
             continue
         if end < len(run):  # a column that nobody chose belongs to what follows
@@ -499,90 +458,78 @@ def exclusive(ticks: Sequence[_Tick]) -> bool:
     return bool((table[twice].sum(axis=0) <= _OWN_TWICE * counts).all())
 
 
-# ---- questions
-
-
-class GroupedQuestion(NamedTuple):
-    """A question that consists of several columns."""
-
-    name: str
-    found: Decision
-    title: str
-    members: tuple[str, ...]
-
-
-class GroupedColumns(NamedTuple):
-    """Questions of several columns, and columns of what people wrote beside an option, with the reason."""
-
-    questions: list[GroupedQuestion]
-    apart: dict[str, str]
-
-
 def questions(
     names: Collection[str], read: Read, notes: Mapping[str, Note], groups: Sequence[ColumnGroup]
 ) -> GroupedColumns:
     """Questions that consist of several columns; a column belongs to at most one of them."""
-    apart = technical(names, {name: note.title for name, note in notes.items()})
-    columns, found = _Columns(names, read, notes), GroupedColumns([], apart)
-    taken, held = set(apart), set(names)
+    columns = GroupedColumns(names, read, notes)
     for group in (*groups, *_places(notes), *named_groups(columns)):
-        _take(group, columns, found, taken, held)
-    for group in unnamed_groups(columns, taken):
-        _take(group, columns, found, taken, held)
-    beside = (
-        name for name in columns.names if name not in taken and _BESIDE.fullmatch(name) and columns.is_other(name)
-    )
-    found.apart.update(dict.fromkeys(beside, "what people wrote beside an option"))
-    return found
+        _take(group, columns)
+    for group in unnamed_groups(columns):
+        _take(group, columns)
+    alone = filter(_TEXT["beside"].fullmatch, columns.names)
+    beside = [name for name in alone if name not in columns.taken and columns.is_other(name)]
+    columns.apart |= dict.fromkeys(beside, "what people wrote beside an option")
+    return columns
 
 
-def _take(group: ColumnGroup, columns: _Columns, found: GroupedColumns, taken: set[str], held: set[str]) -> None:
-    """Add a group that is a question to what was found."""
-    if taken & {column for column, _ in group.members} or not all(member in held for member, _ in group.members):
+def _take(group: ColumnGroup, columns: GroupedColumns) -> None:
+    """Add a group that is a question to the questions."""
+    names = {column for column, _ in group.members}
+    if names & columns.taken or not names <= columns.held:
         return
-    others = {}
-    if group.kind == "grid":
-        again = _others_again([label for _, label in group.members])
-        marked = zip(group.members, again, strict=True)
-        others = {name: label for (name, label), other in marked if other or columns.is_other(name, label)}
-        group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
-    members = tuple(column for column, _ in group.members)
+    others = columns.others(group.members) if group.kind == "grid" else {}
+    group = replace(group, members=tuple(each for each in group.members if each[0] not in others))
     has_text = any(columns.tick(name) is None for name in others)
-    made = Decision(*own) if members and (own := _made(group, columns, has_text)) else None
-    if made is None:
+    own = _made(group, columns, has_text) if group.members else None
+    if own is None:
         return
-    repeats = columns.repeats(group.name, made.column) if group.name not in taken else False
-    if repeats:
-        found.apart[group.name] = "the options of its columns once more"
+    made = Decision(*own)
+    if group.name not in columns.taken and columns.repeats(group.name, made.column):
+        columns.apart[group.name] = "the options of its columns once more"
     # The name must be new: a table column with the name of the question would replace its members.
-    used = {*columns.names, *(question.name for question in found.questions)}
+    used = {*columns.names, *(question.name for question in columns.questions)}
     alternatives = (f"{group.name} ({number})" for number in count(2))
     name = next(each for each in chain([group.name], alternatives) if each not in used)
-    found.questions.append(GroupedQuestion(name, made, group.title, members))
-    found.apart.update(dict.fromkeys(others, f'what people wrote beside an option of "{name}"'))
-    taken |= {*members, *others, *([group.name] if repeats else ())}
+    members = tuple(column for column, _ in group.members)
+    columns.questions.append(GroupedQuestion(name, made, group.title, members))
+    columns.apart |= dict.fromkeys(others, f'what people wrote beside an option of "{name}"')
+    columns.taken |= {*members, *columns.apart}
 
 
-def _made(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
+_MOST_TWICE = 0.05  # share of rows that name an item twice
+
+
+def _made(group: ColumnGroup, columns: GroupedColumns, has_text: bool) -> Found | None:
+    if group.kind == "grid":
+        return _grid(group, columns, has_text)
     parts = {member: columns.read(member) for member, _ in group.members}
-    notes = columns.notes
+    items, names, missing = _items(parts, columns.notes)
     if group.kind == "ticks":
         options = {option: column for column, option in group.members}
-        column = MultiSelect(columns=options, ticked=group.ticked, missing=_items(parts, notes)[2])
+        column = MultiSelect(columns=options, ticked=group.ticked, missing=missing)
         reason = f"the file's multiple response set of {len(options)} columns"
         if group.name in columns.names:
             reason = f'{len(options)} columns of options, beside the column "{group.name}", which lists those chosen'
         return column, reason
+    if not (2 if group.kind == "mentions" else 3) <= len(items) <= MOST_CODES:
+        return None
+    mentions = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
     if group.kind == "mentions":
-        items, names, missing = _items(parts, notes)
-        if len(items) < 2 or len(items) > MOST_CODES:
-            return None
-        column = MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing)
-        return column, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
-    return _ranked(parts, notes) if group.kind == "places" else _grid(group, columns, has_text)
+        return mentions, f"the file's multiple response set: up to {len(parts)} mentions of {len(items)} options"
+    codes = _codes(parts.values(), items)
+    twice = float(_twice(np.where(codes < 0, np.nan, codes)).mean())
+    if twice > _MOST_TWICE:
+        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
+        return mentions, reason
+    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
+    unseen: Any = "missing" if twice else "error"
+    ranking = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
+    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
+    return ranking, f"{reason}; an item named twice in a row counts once" if twice else reason
 
 
-def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None:
+def _grid(group: ColumnGroup, columns: GroupedColumns, has_text: bool) -> Found | None:
     """Columns under one heading: one answer or options if each is a box to tick, ranks if places differ in each row."""
     ticks = [columns.tick(name) for name, _ in group.members]
     heading = f"a guess: {len(group.members)} columns under one heading"
@@ -593,21 +540,21 @@ def _grid(group: ColumnGroup, columns: _Columns, has_text: bool) -> Found | None
         if len(own) == 1 and own[0].style == "text":
             reason = "the only option of its question, so blank counts as not selected, even if it was not asked"
             return MultiSelect(columns=options, blank="unticked"), f"a guess: {reason}"
-        pairs = [(_Part(tick.name, group.name, label, None), tick) for tick, label in zip(own, labels, strict=True)]
+        pairs = [(_Part(tick.name, group.name, label), tick) for tick, label in zip(own, labels, strict=True)]
         heads = f"{group.name} {group.title}"
         if _are_options(heads, pairs, has_text):
-            selects = _SELECT.search(unaccented(heads.casefold()))
-            choice = None if selects or _are_twice(own) else _choice(group, own, labels)
-            if choice is not None and (exclusive(own) or choice.column.has_order):  # options of boxes are no scale
-                return choice
+            selects = _TEXT["select"].search(unaccented(heads.casefold()))
+            n_marks = np.sum([tick.chosen for tick in own], axis=0)
+            n_one, n_several = (n_marks > 0).sum(), (n_marks > 1).sum()
+            if not selects and n_several <= _TWICE * n_one and n_one >= len(own):
+                choice = _choice(group, own, labels)
+                if exclusive(own) or choice.column.has_order:  # options of boxes are no scale
+                    return choice
             styles = {tick.style for tick in own}
             what = "yes or no" if "yes" in styles else "with a single text" if "text" in styles else "a box to tick"
             reason = f"{heading}{' that says to select' if selects else ''}, each {what}"
-            n_marks = np.sum([tick.chosen for tick in own], axis=0)
-            if "yes" not in styles and (n_marks > 1).sum() > _SEVERAL * (n_marks > 0).sum():
-                return Decision(
-                    MultiSelect(columns=options), f"{reason.removeprefix('a guess: ')}, often several in a row"
-                )
+            if "yes" not in styles and n_several > _SEVERAL * n_one:
+                reason = f"{reason.removeprefix('a guess: ')}, often several in a row"
             return MultiSelect(columns=options), reason
     return _ranks(group, columns, heading)
 
@@ -617,8 +564,7 @@ def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note
     titles = [notes.get(tick.name, Note()).title for tick in ticks]
     rests = [label for _, label in group.members]
     if all(titles) and len(set(titles)) == len(titles) and len(titles) > 1:
-        stem = commonprefix(titles)  # noqa: RUF071  (by letters)
-        cut = max((match.end() for match in re.finditer(r"\s[-\u2013\u2014|]\s+|:\s+|\[|=", stem)), default=0)
+        cut = _shared(titles, _TEXT["bracket"])
         ends = [title[cut:].strip().rstrip("])") for title in titles]
         rests = ends if cut and all(ends) else titles if all(rest.isdecimal() or not rest for rest in rests) else rests
     # Cells may repeat the label, or the whole name of the column.
@@ -628,10 +574,10 @@ def _labels(group: ColumnGroup, ticks: Sequence[_Tick], notes: Mapping[str, Note
     ]
 
 
-def _are_twice(ticks: Sequence[_Tick]) -> bool:
-    """Whether several rows have two marks, or hardly any row has one."""
-    n_marks = np.sum([tick.chosen for tick in ticks], axis=0)
-    return bool((n_marks > 1).sum() > _TWICE * (n_marks > 0).sum() or (n_marks > 0).sum() < len(ticks))
+def _shared(titles: Sequence[str], separator: re.Pattern[str]) -> int:
+    """Characters up to the last separator of the beginning that all titles share."""
+    stem = commonprefix(list(titles))  # noqa: RUF071  (by letters)
+    return max((match.end() for match in separator.finditer(stem)), default=0)
 
 
 def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -> Decision:
@@ -657,49 +603,48 @@ def _choice(group: ColumnGroup, ticks: Sequence[_Tick], labels: Sequence[str]) -
     return decided._replace(column=column, reason=reason, otherwise=decided.otherwise or "MultiSelect")
 
 
-def _ranks(group: ColumnGroup, columns: _Columns, heading: str) -> tuple[Column, str] | None:
+def _ranks(group: ColumnGroup, columns: GroupedColumns, heading: str) -> tuple[Column, str] | None:
     parts = {name: columns.read(name) for name, _ in group.members}
-    places = range(1, len(parts) + 1)
     if any(part.values.dtype.kind not in "iuf" for part in parts.values()):
         return None
     ranks = np.stack([np.where(each.missing, np.nan, each.values.astype(float)) for each in parts.values()], axis=1)
-    if len(parts) < 2 or not np.isin(ranks[~np.isnan(ranks)], places).all() or np.isnan(ranks).all():
-        return None
-    if _twice(ranks).any() or np.nanmax(ranks) <= 2:
+    given = ranks[~np.isnan(ranks)]
+    are_places = len(parts) > 1 and np.isin(given, range(1, len(parts) + 1)).all() and not _twice(ranks).any()
+    if not are_places or given.max(initial=0.0) <= 2:
         return None
     titles = [columns.notes.get(name, Note()).title for name in parts]
     options = {option: column for column, option in group.members}
     if all(titles) and all(option.isdecimal() for option in options):
-        stem = commonprefix(titles)  # noqa: RUF071  (by letters)
-        cut = max((match.end() for match in _DASH.finditer(stem)), default=0)
+        cut = _shared(titles, _TEXT["dash"])
         options = {title[cut:].strip(): name for title, name in zip(titles, parts, strict=True)}
     if len(options) < len(parts):
         return None
     return Ranking(ranks=options), f"{heading}, with different ranks in each row"
 
 
-def _item_codes(cells: Sequence[Cells]) -> tuple[IntArray, int]:
-    """Codes of the items in all columns: [row, column], −1 if missing; and the number of items."""
-    known: dict[object, int] = {}
-    table = np.full((len(cells[0]), len(cells)), -1, np.int32)
-    for place, each in enumerate(cells):
+def _codes(cells: Iterable[Cells], items: Iterable[Any]) -> IntArray:
+    """The place of the item in each cell: [row, column], −1 if it is missing or none of them."""
+    place = {item: at for at, item in enumerate(items)}
+    read = [each.factorise() for each in cells]
+    codes = [np.asarray([*(place.get(whole(value), -1) for value in each), -1], np.int32)[own] for each, own in read]
+    return np.stack(codes, axis=1)
+
+
+def _are_places(cells: Sequence[Cells]) -> bool:
+    """Whether items repeat within a row much less than by chance, and the columns share their items."""
+    for each in cells:
         answers = each.values[~each.missing]
         if answers.dtype.kind == "O" and not all(isinstance(value, (str, int, float)) for value in answers):
-            return table, 0
-        distinct, which = each.factorise()
-        codes = [known.setdefault(whole(value), len(known)) for value in distinct]
-        table[:, place] = np.asarray([*codes, -1], np.int32)[which]
-    return table, len(known)
-
-
-def _are_places(table: IntArray, n_items: int) -> bool:
-    """Whether items repeat within a row much less than by chance, and the columns share their items."""
+            return False
+    items = dict.fromkeys(whole(value) for each in cells for value in each.factorise()[0])
+    if not 2 < len(items) <= _MOST_ITEMS:
+        return False
     expected = repeated = 0.0
-    for one, two in combinations(table.T, 2):
+    for one, two in combinations(_codes(cells, items).T, 2):
         both = (one >= 0) & (two >= 0)
         if not both.any():
             continue
-        shares = [np.bincount(each[both], minlength=n_items) / both.sum() for each in (one, two)]
+        shares = [np.bincount(each[both], minlength=len(items)) / both.sum() for each in (one, two)]
         expected += float(both.sum() * (shares[0] * shares[1]).sum())
         repeated += float((one == two)[both].sum())
     return expected >= _FEWEST_ROWS / 2 and repeated <= _BY_CHANCE * expected
@@ -711,15 +656,11 @@ def _twice(table: Any) -> BoolArray:
     return found
 
 
-_MOST_TWICE = 0.05  # share of rows that name an item twice
-_PLACE = re.compile(r"\b(\d)(?:st|nd|rd|th)\b|\b(first|second|third|fourth|fifth)\b", re.IGNORECASE)
-
-
 def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
     """Columns whose titles differ only in "1st", "2nd", "3rd", and whose value labels are the same."""
     runs: dict[tuple[str, Any], list[tuple[int, str]]] = {}
     for name, note in notes.items():
-        mark = _mark(note.title, _PLACE)
+        mark = _mark(note.title, _TEXT["place"])
         if mark is not None and len(note.names) > 2:
             place, before, after = mark
             # The question number may change too: "Q56pt1.", "Q56pt2."
@@ -732,27 +673,6 @@ def _places(notes: Mapping[str, Note]) -> Iterator[ColumnGroup]:
             stem = commonprefix(names).rstrip(" _.-")  # noqa: RUF071  (by letters)
             pairs = tuple((name, str(place)) for place, name in members)
             yield ColumnGroup(stem or "places", "places", pairs, title=notes[names[0]].title)
-
-
-def _ranked(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[Column, str] | None:
-    items, names, missing = _items(parts, notes)
-    if not 2 < len(items) <= MOST_CODES:
-        return None
-    place = {item: float(index) for index, item in enumerate(items)}
-    table = np.full((len(next(iter(parts.values()))), len(parts)), np.nan)
-    for position, part in enumerate(parts.values()):
-        distinct, which = part.factorise()
-        codes = np.asarray([*(place.get(whole(value), np.nan) for value in distinct), np.nan])
-        table[:, position] = codes[which]
-    twice = float(_twice(table).mean())
-    if twice > _MOST_TWICE:
-        reason = f"a guess: {listing(parts)} hold mentions of {len(items)} options, often the same one twice in a row"
-        return MultiSelect(tuple(items), mentions=tuple(parts), names=names, missing=missing), reason
-    # An item that is named twice in a row gets its better place; Ranking does that with unseen="missing".
-    unseen: Any = "missing" if twice else "error"
-    column = Ranking(tuple(items), places=tuple(parts), names=names, missing=missing, unseen=unseen)
-    reason = f"a guess: {listing(parts)} hold the places, from first to last, of {len(items)} items"
-    return column, f"{reason}; an item named twice in a row counts once" if twice else reason
 
 
 def _items(parts: Mapping[str, Cells], notes: Mapping[str, Note]) -> tuple[list[Any], dict[Any, str], dict[Any, str]]:

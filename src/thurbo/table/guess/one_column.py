@@ -8,6 +8,7 @@ Guarantees a reason and a confidence for every choice, and the words "a guess" i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -27,37 +28,35 @@ from thurbo.table.columns.numbers import amount, days
 from thurbo.table.columns.ordinal import Binary, Ordinal
 from thurbo.table.columns.ranking import Ranking
 from thurbo.table.columns.statements import Interval, OrderStatement, Statement, parse_order, split
-from thurbo.table.columns.values import (
-    false_and_true,
-    is_affirmative,
-    is_label,
-    is_number_text,
-    is_word,
-    listing,
-    show,
-)
+from thurbo.table.columns.values import false_and_true, is_affirmative, is_label, is_number_text, is_word, listing, show
 from thurbo.table.guess.grids import NEAR, Grid
-from thurbo.table.guess.roles import A_GUESS, FEW_NUMBERS, OFTEN, SURE, TO_CHECK, Decision, Found, role
-from thurbo.table.guess.separated import (
+from thurbo.table.guess.roles import (
+    A_GUESS,
     FEW_CATEGORIES,
-    LEAST_COUNT,
-    LEAST_SHARE_KEPT,
-    MOST_KEPT,
+    FEW_NUMBERS,
+    OFTEN,
     SEPARATORS,
+    SURE,
+    TO_CHECK,
+    Decision,
+    Found,
     Texts,
+    frequent,
     is_used,
     list_of_options,
+    n_each,
+    role,
 )
 from thurbo.table.guess.words import (
     KNOWN,
-    LOW,
     NAMES,
+    PHRASES,
     STRONG,
-    UNDECIDED,
     Ordered,
     arranged,
     as_phrase,
     coded,
+    is_beside,
     levels_of,
     scale,
     unanswered,
@@ -83,46 +82,38 @@ def number(count: Mapping[Any, int], **settings: Any) -> tuple[Continuous, str]:
         shares = [f"{value:.12g} in {100 * count[value] / total:.0f} %" for value in common[:MOST_NAMED]]
         reason = f"; a rounded number, since some are frequent: {listing(shares)}"
         return Continuous(transform="rank-normal", rounded=True, **settings), reason
-    if _gain_of_ranks(np.repeat(np.asarray(list(count), np.float64), list(count.values()))) > LEAST_GAIN:
+    numbers = np.repeat(np.asarray(list(count), np.float64), list(count.values()))
+    numbers = np.random.RandomState(0).permutation(numbers)[:MOST_ANSWERS]
+    with np.errstate(all="ignore"):
+        gain = _log_score(Continuous(transform="rank-normal"), numbers) - _log_score(Continuous(), numbers)
+    if np.isfinite(gain) and gain > LEAST_GAIN:
         return Continuous(transform="rank-normal", **settings), "; by their ranks, since they are not normal"
     return Continuous(**settings), ""
 
 
-def _gain_of_ranks(numbers: FloatArray) -> float:
-    """Gain of the cross-validated log score of a number by normal scores; −∞ if they cannot be compared."""
-    rng = np.random.RandomState(0)
-    numbers = rng.permutation(numbers)[:MOST_ANSWERS]
-    fold = np.arange(len(numbers)) % N_FOLDS
-
-    def score(column: Continuous, known: FloatArray, asked: FloatArray) -> float:
+def _log_score(column: Continuous, numbers: FloatArray) -> float:
+    """Cross-validated log score of a number, by numbers in random order (nats)."""
+    fold, total = np.arange(len(numbers)) % N_FOLDS, 0.0
+    for each in range(N_FOLDS):
+        known, asked = numbers[fold != each], numbers[fold == each]
         fitted = column.learn(known, known)
-        return float((-0.5 * fitted.to_standard(asked) ** 2 + fitted.log_derivative(asked)).sum())
-
-    gain = 0.0
-    with np.errstate(all="ignore"):
-        for each in range(N_FOLDS):
-            parts = numbers[fold != each], numbers[fold == each]
-            gain += score(Continuous(transform="rank-normal"), *parts) - score(Continuous(), *parts)
-    return gain / len(numbers) if np.isfinite(gain) else -np.inf
+        total += float((-0.5 * fitted.to_standard(asked) ** 2 + fitted.log_derivative(asked)).sum())
+    return total / len(numbers)
 
 
 def occurrences(cells: Cells, among: Collection[Any]) -> dict[Any, int]:
     """How often each of some values occurs; codes that are whole numbers count as integers."""
     distinct, which = cells.factorise()
-    count = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
     found = dict.fromkeys(among, 0)
-    for value, own in zip(map(whole, distinct), count, strict=True):
-        if value in found:
-            found[value] += own
+    for value, own in n_each(distinct, which).items():
+        if whole(value) in found:
+            found[whole(value)] += own
     return found
 
 
 MOST_CODES = 100  # most categories or levels of one column
 MOST_STEPS = 11  # most whole numbers that count as levels: 0 to 10
 _MOST_UNNAMED_LEVELS = 30
-
-
-_REFUSAL = re.compile(r"\b(?:refus|declin)", re.IGNORECASE)
 
 
 class Sorted(NamedTuple):
@@ -147,10 +138,10 @@ def sort_codes(distinct: Iterable[Any], note: Note) -> Sorted:
         apart = isinstance(code, str) or all(isinstance(other, str) or abs(code - other) > 1 for other in kept)
         if kind == "absent" or (kind == "unknown" and not knows) or (kind == "doubtful" and apart):
             missing[code] = texts[code]
-    outcomes = _REFUSAL.search(" ".join(texts.values())) and NAMES["outcomes"].search(note.title.casefold())
+    outcomes = PHRASES["refusal"].search(" ".join(texts.values())) and NAMES["outcomes"].search(note.title.casefold())
     for code, text in texts.items():
         inside = isinstance(code, int) and code > 0 and code + 1 in kept and (code == 1 or code - 1 in kept)
-        if _REFUSAL.search(text) and not note.is_missing(code) and (outcomes or (inside and len(kept) > 2)):
+        if PHRASES["refusal"].search(text) and not note.is_missing(code) and (outcomes or (inside and len(kept) > 2)):
             missing.pop(code, None)  # a refusal in a list of reasons
     answers = [code for code in occurring if code not in missing]
     known_apart = [code for code in occurring if kinds.get(code) in ("unknown", "doubtful") and code in missing]
@@ -215,12 +206,12 @@ def _levels(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Fou
     texts = [named.get(code, str(code)) for code in levels]
     order = arranged(levels, texts, note.measure)
     if order is None or order[1] == "numbered":
-        apart = _codes_apart(levels, texts, note, cells)
-        if apart and len(levels) - len(apart.missing) > 2:
-            gone = {code: text for code, text in zip(levels, texts, strict=True) if code in apart.missing}
+        apart, sure = _codes_apart(levels, texts, note, cells)
+        if apart and len(levels) - len(apart) > 2:
+            gone = {code: text for code, text in zip(levels, texts, strict=True) if code in apart}
             left = [code for code in answers if code not in gone], {k: v for k, v in named.items() if k not in gone}
             decided = decision(_levels(Sorted(*left, missing | gone), note, cells, None))
-            return decided._replace(sure=min(decided.confidence, apart.sure), otherwise="categories")
+            return decided._replace(sure=min(decided.confidence, sure), otherwise="categories")
     numbers = note.measure != "nominal" and ((order or ([], ""))[1] == "numbered" or all(map(is_number_text, texts)))
     unnamed = [code for code in answers if code not in named]
     end = f"{f'; {listing(unnamed)} without a label' if unnamed else ''}{_less(missing)}"
@@ -247,44 +238,34 @@ def _levels(found: Sorted, note: Note, cells: Cells, shared: Grid | None) -> Fou
     return Categorical(tuple(answers), names=_kept(named, answers), missing=missing), f"{says}{unknown}{end}"
 
 
-class _Apart(NamedTuple):
-    missing: list[Any]  # codes
-    sure: float
-
-
-def _codes_apart(levels: list[Any], texts: list[str], note: Note, cells: Cells) -> _Apart | None:
-    """Codes of answers that do not fit the scale of the others: "other", "I have no job"; None if there are none.
-
-    The file may say that all are levels of a scale, or that none is: then only what fits no scale is set apart.
-    """
+def _codes_apart(levels: list[Any], texts: list[str], note: Note, cells: Cells) -> tuple[list[Any], float]:
+    """Codes of answers that do not fit the scale of the others, "other", "I have no job"; and how sure that is."""
     found = levels_of(texts) if len(set(texts)) == len(texts) else None
     if found is None or not found.apart or found.lowest or found.name == "numbered":
-        return None
+        return [], KNOWN
     strong = all(STRONG.fullmatch(as_phrase(text)) for text in found.apart)
     codes = [code for code, text in zip(levels, texts, strict=True) if text in found.apart]
     at_end = codes == levels[: len(codes)] or codes == levels[-len(codes) :]
+    # Where the file says that all are levels, or that none is, only what fits no scale is set apart.
     if (note.measure and not strong) or not (at_end or strong):
-        return None
+        return [], KNOWN
     count = occurrences(cells, levels)
     often = sum(count[code] for code in codes) >= OFTEN * max(sum(count.values()), 1)
-    return _Apart(codes, min(found.sure, TO_CHECK if often else 1.0))
+    return codes, min(found.sure, TO_CHECK if often else 1.0)
 
 
 def _joined_codes(found: Sorted, says: str, cells: Cells) -> Found:
     """Categories of a long list of codes, the rare ones joined."""
-    count = occurrences(cells, found.answers)
-    total, often = sum(count.values()), sorted(found.answers, key=lambda code: (-count[code], _key(code)))
-    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * total)
-    common = [code for code in often[:MOST_KEPT] if count[code] >= floor]
-    covered = sum(count[code] for code in common) / max(total, 1)
+    common, covered = frequent(occurrences(cells, found.answers))
+    n_codes, n_rare = len(found.answers), len(found.answers) - len(common)
     if len(common) < 2 or covered < _COVERED_BY_CODES:
-        reason = f"{says}, and {len(often)} are too many for categories: the most frequent ones cover {covered:.0%}"
+        reason = f"{says}, and {n_codes} are too many for categories: the most frequent ones cover {covered:.0%}"
         return Ignore(f"more than {MOST_CODES} codes"), f"{reason} of the answers"
-    other = f"other ({len(often) - len(common)} more)"
+    other = f"other ({n_rare} more)"
     names = _kept(found.named, _in_order(common))
     column = Categorical((*_in_order(common), other), other=other, names=names, missing=found.missing)
-    reason = f"{says}; the {len(often) - len(common)} rarest of {len(often)} codes, {1 - covered:.0%} of the answers, "
-    return Decision(column, f"{reason}are joined into {show(other)}{_less(found.missing)}", KNOWN)
+    reason = f"{says}; the {n_rare} rarest of {n_codes} codes, {1 - covered:.0%} of the answers, are joined into"
+    return Decision(column, f"{reason} {show(other)}{_less(found.missing)}", KNOWN)
 
 
 def _columns(shared: Grid) -> str:
@@ -356,17 +337,13 @@ _CHOSEN = 0.05  # share of answers in words beside few numbers that are none of 
 _NUMBERS = 0.8  # share of answers that must be numbers
 _MOST_UNITS = 6
 _MOST_EXAMINED = 500  # most texts that are compared with "don't know", the most frequent first
+_FEWEST_SHORT = 6  # codes of two or three letters, as of countries
 _MOST_ODD = 100  # texts that are declared missing by name
 NO_ANSWER = ("absent", "unknown")
-DATES: Found = (
-    Ignore("dates and times are not modelled"),
-    'dates; use Continuous(parse="date") to model them as days',
-)
-TIMES: Found = (
-    Ignore("dates and times are not modelled"),
-    "times or durations; to model them, add a column of numbers to the table, such as hours (14.5 for 14:30)",
-)
-_TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?")
+_WHEN = Ignore("dates and times are not modelled")
+DATES: Found = (_WHEN, 'dates; use Continuous(parse="date") to model them as days')
+_HOURS = "add a column of numbers to the table, such as hours (14.5 for 14:30)"
+TIMES: Found = (_WHEN, f"times or durations; to model them, {_HOURS}")
 
 
 def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None) -> Found:
@@ -377,11 +354,8 @@ def guess_texts(distinct: list[str], which: IntArray, shared: Grid | None = None
         false, true = _low_and_high(kept)
         column = Binary(values=(false, true), missing=missing)
         return Decision(column, f"two values, {show(false)} and {show(true)}{less}", texts.sure)
-    if (
-        len(kept) > 2
-        and all(re.fullmatch(r"\d+", text) for text in kept)
-        and any(re.match(r"0\d", text) for text in kept)
-    ):
+    are_digits = len(kept) > 2 and all(re.fullmatch(r"\d+", text) for text in kept)
+    if are_digits and any(re.match(r"0\d", text) for text in kept):
         return _digits(texts)
     are_numbers = len(kept) > MOST_STEPS and all(map(is_number_text, kept))
     ways: tuple[Callable[[Texts], Found | None], ...] = (lambda own: _scale(own, shared), _amounts)
@@ -404,16 +378,17 @@ def _low_and_high(pair: list[Any]) -> tuple[Any, Any]:
 
 def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     """The texts of cells with their number of rows, those that are no answers apart."""
-    counts = np.bincount(which[which >= 0], minlength=len(distinct)).tolist()
-    often = sorted(np.argsort(counts, kind="stable")[::-1][:_MOST_EXAMINED].tolist())
+    rows = n_each(distinct, which)
+    often = sorted(np.argsort(list(rows.values()), kind="stable")[::-1][:_MOST_EXAMINED].tolist())
     gone = [distinct[place] for place in often if unanswered(distinct[place]) in NO_ANSWER]
-    negative = [text for text in distinct if _NEGATIVE.match(text)]
-    if 0 < len(negative) < len(distinct) / 2 and all(_CODE.match(text) or text in gone for text in distinct):
+    have_code = {text for text in distinct if PHRASES["code"].match(text)}
+    negative = [text for text in distinct if PHRASES["negative_code"].match(text)]
+    if 0 < len(negative) < len(distinct) / 2 and {*have_code, *gone}.issuperset(distinct):
         gone = list(dict.fromkeys([*gone, *negative]))  # "-6. No interview" beside "1. Yes"
-    codes = [text for text in distinct if _LONE.fullmatch(text)]
-    if codes and all(re.search(r"[^\W\d_]", text) and not _CODE.match(text) for text in distinct if text not in codes):
-        gone = list(dict.fromkeys([*gone, *codes]))  # "-9" and "99" among words
-    short = [text for text in distinct if _SHORT_CODE.fullmatch(text)]
+    lone = [text for text in distinct if PHRASES["lone_code"].fullmatch(text)]
+    if lone and all(re.search(r"[^\W\d_]", text) and text not in have_code for text in distinct if text not in lone):
+        gone = list(dict.fromkeys([*gone, *lone]))  # "-9" and "99" among words
+    short = [text for text in distinct if PHRASES["letters"].fullmatch(text)]
     if len(short) >= _FEWEST_SHORT and len(short) > _NUMBERS * len(distinct):
         gone = [text for text in gone if text not in short]  # "DK" and "NA" among codes of countries
     if "+" in distinct:  # "-" is an answer beside "+"
@@ -421,45 +396,34 @@ def _sorted_out(distinct: list[str], which: IntArray) -> Texts:
     if len(distinct) - len(gone) < 2:
         gone = []
     left = set(gone)
-    pairs = [(text, count) for text, count in zip(distinct, counts, strict=True) if text not in left]
-    return Texts([text for text, _ in pairs], [count for _, count in pairs], gone, sum(counts))
-
-
-_SHORT_CODE, _FEWEST_SHORT = re.compile(r"[A-Z]{2,3}"), 6
-_LONE = re.compile(r"-\d{1,4}|(77|88|99)9*|99[789]|9[789]")
-_NEGATIVE, _CODE = re.compile(r"\s*[(\[]?-\d+[)\]]?\s*[.:)=\s]"), re.compile(r"\s*[(\[]?-?\d+")
+    return Texts({text: n for text, n in rows.items() if text not in left}, gone, sum(rows.values()))
 
 
 def _scale(texts: Texts, shared: Grid | None) -> Found | None:
     """Levels or bands with a known order, by their words; answers that it does not fit are set apart."""
-    own = [*texts.kept, *(text for text in (shared.labels if shared else ()) if text not in texts.kept)]
+    own = [*texts.kept, *(text for text in (shared.labels if shared else ()) if text not in texts.rows)]
     found = levels_of([text for text in own if unanswered(text) not in NO_ANSWER])
     if found is None or len(found.levels) < 3 - (found.name == "bands"):
         return None
     found, agrees = _as_in_data(found, shared)
-    share = {text: count / max(texts.n_cells, 1) for text, count in zip(texts.kept, texts.counts, strict=True)}
-    apart = [text for text in found.apart if text in texts.kept]
-    if shared:
-        share = {
-            text: count / max(sum(shared.counts), 1) for text, count in zip(shared.labels, shared.counts, strict=True)
-        }
-    often = sum(share.get(text, 0.0) for text in apart) >= OFTEN
+    count = dict(zip(shared.labels, shared.counts, strict=True)) if shared else texts.rows
+    apart = [text for text in found.apart if text in texts.rows]
+    share = sum(count.get(text, 0) for text in apart) / max(sum(shared.counts) if shared else texts.n_cells, 1)
+    often = share >= OFTEN
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *apart])
     is_guess = found.lowest or found.sure < A_GUESS
     sure = min(found.sure, texts.sure, TO_CHECK if often else 1.0)
     if found.ends is not None:
-        shown = listing(map(show, found.levels), most=3)
-        column: Column = Banded(
-            dict(zip(found.levels, found.ends, strict=True)), transform="rank-normal", missing=texts.missing
-        )
-        reason = f"{shown} are bands of a number"
+        ends = dict(zip(found.levels, found.ends, strict=True))
+        column: Column = Banded(ends, transform="rank-normal", missing=texts.missing)
+        reason = f"{listing(map(show, found.levels), most=3)} are bands of a number"
     else:
         column = Ordinal(found.levels, missing=texts.missing)
         low = f", with {show(found.lowest)} as the lowest" if found.lowest else ", lowest first"
         reason = f"{'a guess: ' if is_guess else ''}the texts form a scale ({found.name}){low}{agrees}"
     otherwise = "categories"
     if apart:
-        shares = f": {sum(share[text] for text in apart):.0%} of the answers" if often else ""
+        shares = f": {share:.0%} of the answers" if often else ""
         reason += f"; {_off_scale(apart)}{shares}"
         otherwise = f"categories, with {listing(map(show, apart))} as {'answers' if len(apart) > 1 else 'an answer'}"
     return Decision(column, f"{reason}{less}", sure, otherwise)
@@ -471,17 +435,14 @@ def _off_scale(texts: Sequence[str]) -> str:
 
 
 def _as_in_data(found: Ordered, shared: Grid | None) -> tuple[Ordered, str]:
-    """The scale with the confidence that the answers to several questions add, and what to say of it.
-
-    A negated answer that goes with no level is set apart; one that goes with the lowest level stays the lowest.
-    """
+    """The scale with the confidence that the answers to several questions add, and what to say of it."""
     if shared is None or found.name == "bands":
         return found, ""
     near = dict(zip(shared.labels, shared.affinity(), strict=True))
     place = {text: at for at, text in enumerate(shared.labels)}
     if found.lowest and len(shared.columns) > 2:
         others = [near[found.lowest][place[text]] for text in found.levels[1:]]
-        if max(others) < NEAR:
+        if max(others) < NEAR:  # a negated answer that goes with no level
             rest = found.levels[1:]
             return found._replace(levels=rest, apart=(*found.apart, found.lowest), lowest=""), ""
         if others[0] == max(others):
@@ -496,14 +457,12 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
     """Levels whose words have no known order, in the order in which they go together in the columns of a grid."""
     if shared is None or len(shared.columns) < 3:
         return None
-    gone = [text for text in texts.kept if any(side.fullmatch(as_phrase(text)) for side in (STRONG, UNDECIDED))]
+    gone = [text for text in texts.kept if is_beside(text)]
     levels = [text for text in shared.labels if unanswered(text) not in NO_ANSWER and text not in gone]
     order = shared.order(levels)
-    if order is None:
+    if order is None or not shared.are_levels(order):
         return None
-    if not shared.are_levels(order):
-        return None
-    if bool(LOW.search(order[-1])) > bool(LOW.search(order[0])):
+    if bool(PHRASES["low"].search(order[-1])) > bool(PHRASES["low"].search(order[0])):
         order = order[::-1]
     less, texts = texts.less, texts._replace(gone=[*texts.gone, *gone])
     reason = f"a guess: in the order in which the answers to {_columns(shared)} go together"
@@ -514,12 +473,8 @@ def _by_data(texts: Texts, shared: Grid | None) -> Found | None:
 def _digits(texts: Texts) -> Found:
     """Codes with leading zeros: levels if they are few and count on, otherwise categories."""
     codes = sorted(texts.kept, key=int)
-    numbers = [int(code) for code in codes]
-    if (
-        len(codes) <= MOST_STEPS
-        and len({len(code) for code in codes}) == 1
-        and numbers[-1] - numbers[0] < 2 * len(codes)
-    ):
+    counts_on = len(codes) <= MOST_STEPS and int(codes[-1]) - int(codes[0]) < 2 * len(codes)
+    if counts_on and len(set(map(len, codes))) == 1:
         return Ordinal(tuple(codes), missing=texts.missing), f"a guess: {len(codes)} codes that count on{texts.less}"
     column, reason, *_ = decision(_categories(texts))
     return Decision(column, f"codes with leading zeros; {reason}", SURE if column.role == "ignored" else A_GUESS)
@@ -533,13 +488,13 @@ def _amounts(texts: Texts) -> Found | None:
     notation = _notation(texts)
     read = {text: amount(text, notation) for text in texts.kept}
     odd = [text for text, number in read.items() if number is None]
-    covered = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if read[text] is not None)
+    covered = sum(count for text, count in texts.rows.items() if read[text] is not None)
     units = {re.sub(r"[\d.,'\s]+", "", text.casefold()) for text, number in read.items() if number is not None}
     numbers = {number for number in read.values() if number is not None}
     if covered < _NUMBERS * texts.n_answers or len(numbers) < 3 or len(units) > _MOST_UNITS:
         return None
     chosen = {text for text in odd if not unanswered(text) and not STRONG.fullmatch(as_phrase(text))}
-    n_chosen = sum(count for text, count in zip(texts.kept, texts.counts, strict=True) if text in chosen)
+    n_chosen = sum(texts.rows[text] for text in chosen)
     if len(numbers) <= MOST_STEPS and n_chosen >= _CHOSEN * texts.n_answers:
         return None  # beside few numbers, what many chose is an answer
     missing: dict[Any, str] = texts.missing | {text: text for text in odd[:_MOST_ODD]}
@@ -547,10 +502,9 @@ def _amounts(texts: Texts) -> Found | None:
     reason = f"numbers written as text ({notation}), {len(numbers)} distinct values, such as {show(example)}"
     if odd:
         reason = f"a guess: {reason}, but {len(odd)} texts are not: {listing(map(show, odd), most=6)}"
-    often: dict[float, int] = {}
-    for text, count in zip(texts.kept, texts.counts, strict=True):
-        if (value := read[text]) is not None:
-            often[value] = often.get(value, 0) + count
+    often: Counter[float] = Counter()
+    for text, value in read.items():
+        often.update({} if value is None else {value: texts.rows[text]})
     column, heaps = number(often, parse=notation, missing=missing, unseen="missing")
     return column, f"{reason}{texts.less}{heaps}"
 
@@ -562,8 +516,7 @@ def _notation(texts: Texts) -> Any:
         return sum(bool(re.search(pattern, text.casefold())) for text in texts.kept) / len(texts.kept)
 
     def n_read(notation: str) -> int:
-        cells = zip(texts.kept, texts.counts, strict=True)
-        return sum(count for text, count in cells if amount(text, notation) is not None)
+        return sum(count for text, count in texts.rows.items() if amount(text, notation) is not None)
 
     comma, point = share(r"\d,\d{1,2}(?!\d)|\d\.\d{3},"), share(r"\d\.\d{1,2}(?!\d)|\d,\d{3}\.")
     if comma > 0 and comma > point and not share(r"\d,\d{3}(?!\d)") > comma:
@@ -584,10 +537,7 @@ def _categories(texts: Texts) -> Found:
         otherwise = f"levels of a scale, if {show(odd)} has a place on it or is no answer" if odd else ""
         reason = f"{what}; if ordered, use Ordinal(levels=[...]){texts.less}"
         return Decision(column, reason, A_GUESS if odd else KNOWN, otherwise)
-    floor = max(LEAST_COUNT, LEAST_SHARE_KEPT * texts.n_answers)
-    ranked = sorted(zip(texts.counts, kept, strict=True), key=lambda each: (-each[0], each[1]))
-    common = [text for count, text in ranked[:MOST_KEPT] if count >= floor]
-    covered = sum(count for count, _ in ranked[: len(common)]) / max(texts.n_answers, 1)
+    common, covered = frequent(texts.rows)
     rare = len(kept) - len(common)
     if len(common) < 2 or covered < _COVERED:
         reason = f"{what}, too many for categories: the most frequent ones cover {covered:.0%} of the answers"
@@ -610,10 +560,7 @@ def decision(found: Found) -> Decision:
 
 
 def guess(cells: Cells, is_array: bool, note: Note = _EMPTY, shared: Grid | None = None) -> Decision:
-    """The detected type of a column, and the reason; the dtype of an array decides alone.
-
-    `shared` is the grid of columns that have the same answers, if there are several.
-    """
+    """The detected type of a column, given the grid of columns with the same answers; a dtype of an array decides."""
     found = decision(_guess(cells, is_array, note, shared))
     return found._replace(sure=found.confidence)
 
@@ -682,7 +629,8 @@ def _words(cells: Cells, note: Note) -> Found | None:
         return None
     distinct, which = cells.factorise()
     if any(map(_is_moment, distinct[:5])) and all(_is_moment(text) or unanswered(text) for text in distinct):
-        return TIMES if all(_TIME.fullmatch(text.casefold()) or unanswered(text) for text in distinct) else DATES
+        is_time = all(PHRASES["time"].fullmatch(text.casefold()) or unanswered(text) for text in distinct)
+        return TIMES if is_time else DATES
     if any(NAMES["own_words"].search(text.casefold()) for text in (cells.name, note.title)):
         answers = [text for text in distinct if not unanswered(text)]
         if len(answers) > 1 and not all(map(is_word, answers)) and scale(answers) is None:
@@ -693,7 +641,7 @@ def _words(cells: Cells, note: Note) -> Found | None:
 
 
 def _is_moment(text: str) -> bool:
-    return days(text) is not None or _TIME.fullmatch(text.casefold()) is not None
+    return days(text) is not None or PHRASES["time"].fullmatch(text.casefold()) is not None
 
 
 def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
@@ -705,7 +653,8 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
     if len(distinct) == 1:
         return Ignore("it is constant"), f"the only value is {show(distinct[0])}"
     if len(distinct) == 2 and (shared is None or len(shared.labels) < 3):
-        if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and not all(map(_is_known, distinct)):
+        in_own_words = any(isinstance(value, str) and not is_word(value) for value in distinct)
+        if int((~cells.missing).sum()) == 2 < _FEWEST_CELLS <= len(cells) and in_own_words:
             return Ignore("it is free text"), "two people wrote something, each a text of their own"
         false, true = _low_and_high(distinct)
         return Binary(true=true), f"two values, {show(false)} and {show(true)}"
@@ -719,16 +668,11 @@ def _labels(distinct: list[Any], cells: Cells, shared: Grid | None) -> Found:
 _FEWEST_CELLS = 20
 
 
-def _is_known(value: Any) -> bool:
-    """Whether a value is one that questionnaires offer: a number, "yes", "no"."""
-    return not isinstance(value, str) or is_word(value)
-
-
 def _mixed(distinct: list[Any], cells: Cells) -> Found:
     """Numbers with a few texts among them, such as "refused", or a mix that cannot be read."""
-    _, which = cells.factorise()
+    rows = n_each(*cells.factorise())
     texts = [value for value in distinct if isinstance(value, str)]
-    share = float(np.isin(which[which >= 0], [distinct.index(text) for text in texts]).mean())
+    share = sum(rows[text] for text in texts) / sum(rows.values())
     numbers = [value for value in distinct if not isinstance(value, str)]
     if share > 1 - _NUMBERS or len(numbers) < 2 or any(isinstance(value, bool) for value in numbers):
         reason = "a mix of text and numbers; use Ordinal(levels=[...]) or Categorical() if this is intended"

@@ -9,135 +9,75 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from itertools import chain, combinations, pairwise
 from math import inf
+from string import Template
 from typing import Any, Literal, NamedTuple, get_args
 from unicodedata import normalize
 
 Patterns = tuple[re.Pattern[str], ...]
-_WORDS: dict[str, Any] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
+Weighed = tuple[tuple[re.Pattern[str], float], ...]
+_WORDS, _LANGUAGES = (
+    tomllib.loads(files(__package__).joinpath(name).read_text("utf-8")) for name in ("words.toml", "languages.toml")
+)
 
 
-def _compiled(phrases: Iterable[str]) -> Patterns:
-    return tuple(map(re.compile, phrases))
-
-
-def _weighed(pairs: Iterable[tuple[str, float]]) -> tuple[tuple[re.Pattern[str], float], ...]:
+def _weighed(pairs: Iterable[tuple[str, float]]) -> Weighed:
     return tuple((re.compile(phrase), number) for phrase, number in pairs)
 
 
-LADDERS: dict[str, Patterns] = {name: _compiled(rungs) for name, rungs in _WORDS["ladders"].items()}
-EDUCATION = _weighed(_WORDS["education"]["steps"])
+def patterns(section: str, **parts: str) -> dict[str, re.Pattern[str]]:
+    """The patterns of a section of words.toml: a list holds alternatives, "$name" stands for an earlier pattern."""
+    for name, phrases in _WORDS[section].items():
+        whole = phrases if isinstance(phrases, str) else "|".join(phrases)
+        parts[name] = Template(whole).safe_substitute(parts)
+    return {name: re.compile(parts[name]) for name in _WORDS[section]}
+
+
+_AMOUNT, PHRASES, NAMES = patterns("amounts"), patterns("phrases"), patterns("names")
+TOOLS, TOOLS_BESIDE = patterns("tools"), patterns("tools_beside")
+STRONG, WEAK = patterns("apart").values()
+LADDERS: dict[str, Patterns] = {name: tuple(map(re.compile, rungs)) for name, rungs in _WORDS["ladders"].items()}
+EDUCATION, QUANTITIES = (_weighed(_WORDS[name]["steps"]) for name in ("education", "quantities"))
 NEUTRAL = re.compile("|".join(_WORDS["degrees"]["neutral"]))
 # Modifiers before or after the word: "strongly agree", "agree strongly".
-DEGREES = _weighed(
-    (
-        (r"(?:do not|don't|not|no) (?P<stem>.+) at all", -3.0),
-        (r"not nearly (?P<stem>.+) enough", -3.0),
-        (r"not quite (?P<stem>.+) enough", -1.0),
-        (r"not (?P<stem>.+) enough", -2.0),
-        (r"(?:do not|don't|not) (?P<stem>.+) (?:very|so|that) much", -1.0),
-        *(
-            (whole, degree)
-            for phrase, degree in _WORDS["degrees"]["modifiers"]
-            for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
-        ),
-    )
+DEGREES = _weighed(_WORDS["degrees"]["around"]) + _weighed(
+    (whole, degree)
+    for phrase, degree in _WORDS["degrees"]["modifiers"]
+    for whole in (rf"(?:{phrase}) (?P<stem>.+)", rf"(?P<stem>.+?),? (?:{phrase})")
 )
 EXTREMES: dict[str, tuple[str, float]] = {word: (of, by) for word, (of, by) in _WORDS["degrees"]["extremes"].items()}
 OPPOSITES, SAME = (
     {word: of for of, words in _WORDS["degrees"][key].items() for word in words} for key in ("opposites", "same")
 )
-_TIMES = _weighed(_WORDS["rates"]["times"])
-Kind = Literal["absent", "unknown", "doubtful"]
-_LANGUAGES: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("languages.toml").read_text("utf-8"))
-_TRANSLATED = {
-    language: tuple((re.compile(rf"\b(?:{phrase})(?:\b|(?<!\w))"), english) for english, phrase in phrases.items())
-    for language, phrases in _LANGUAGES.items()
-}
+_TIMES, _FACTORS = (_weighed(_WORDS["rates"][name]) for name in ("times", "factors"))
+_REWRITTEN = [(re.compile(phrase), to) for phrase, to in _WORDS["rewritten"]["amounts"]]
+_TRANSLATED = tuple(
+    tuple((re.compile(rf"\b(?:{phrase})(?:\b|(?<!\w))"), english) for english, phrase in phrases.items())
+    for phrases in _LANGUAGES.values()
+)
 
 
-def _also(*english: str) -> str:
-    """What other languages say for some English phrases."""
-    return "|".join(each[phrase] for each in _LANGUAGES.values() for phrase in english if phrase in each)
+def _also(english: str) -> str:
+    """What other languages say for an English phrase."""
+    return "|".join(each[english] for each in _LANGUAGES.values() if english in each)
 
 
 OTHER = f"other|{_also('other')}"  # in any language
-_ELSEWHERE = {"absent": [_also("no answer", "not applicable")], "unknown": [_also("don't know")], "doubtful": []}
-_UNANSWERED: dict[Kind, Patterns] = {
-    kind: _compiled([*_WORDS["unanswered"][kind], *_ELSEWHERE[kind]]) for kind in get_args(Kind)
-}
-_NOT_ASKED = _compiled([*_WORDS["unanswered"]["not_asked"], _also("not applicable")])
-NAMES = {name: re.compile("|".join(phrases)) for name, phrases in _WORDS["names"].items()}
-TOOLS_BESIDE = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools_beside"].items()}
-TOOLS = {tool: re.compile("|".join(phrases)) for tool, phrases in _WORDS["tools"].items()}
-
-# Scales of amounts, which have a lowest level: a negated text belongs there.
-AMOUNTS = ("how often", "how many times", "how many days", "how large", "rate", "bands")
-NEGATED = re.compile(
-    r"(?:i |we |it |they |there )?(?:is |are |do |does |have |has |am )?(?:no|not|none|never|don't|doesn't|haven't)\b"
+Kind = Literal["absent", "unknown", "doubtful"]
+_UNANSWERED = patterns(
+    "unanswered",
+    no_answer=_also("no answer"),
+    not_applicable=_also("not applicable"),
+    not_known=_also("don't know"),
 )
-# Answers that are not part of a scale although their code is at its end.
-OUTSIDE = re.compile(r"\b(other|others|else|none of (these|the above)|depends|both|varies|mixed)\b")
-STRONG, WEAK = (re.compile("|".join(_WORDS["apart"][key])) for key in ("strong", "weak"))
-# Words to remove: "a lot of trust" is read as "a lot", "high quality" as "high".
-THING = re.compile(
-    r"\b(of )?(trust|confidence|interest|influence|help|freedom|attention|impact|importance|difficulty|pain|quality"
-    r"|risk|value|priority|experience|knowledge)\b"
-)
-STATEMENT = re.compile(r"(.*?)\s*\bwith (?:statement |option )?(?:#)?(1|2|a|b|first|second)(?: statement)?")
-
-# Words to remove at the start: "gotten better", "will vote", "a democracy".
-LEADING = re.compile(
-    r"^(?:(?:i|we|they|you)(?:'m| am| are|'re|'ve)?|used? (?:it|this|them)"
-    r"|a(?! (?:little|lot|bit|great deal|moderate (?:amount|extent)))|an|the"
-    r"|it is|it's|this is|is|are"
-    r"|am|was|were|feel|has|have|had|got|gotten|gone|become|became|will|would|do|does) "
-)
-# Words at the end that several texts share: "satisfied with my job".
-_TAIL = re.compile(r" (?:with|about|of|in|for|from|on|by|to|at|that|than|my|the|this|your|it|me|us)\b.*")
-_PICTURE = "[\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]"  # beside words
-_SHORT = {"lt": "less than", "sevrl": "several", "thn": "than", "nrly": "nearly", "yr": "year", "yrs": "years"}
-_SHORT |= {"slghtly": "slightly", "extrmly": "extremely", "almst": "almost", "wrg": "wrong"}
-_SHORT |= {"wk": "week", "mth": "month", "hrs": "hours", "hr": "hour", "mins": "minutes", "min": "minutes"}
-_COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-Band = tuple[float | None, float | None]
-
-_NUMBER = r"([-+]?\d{1,3}(?:[, \u00a0\u202f']\d{3})+(?:\.\d+)?[kmb]?\b|[-+]?\d+(?:\.\d+)?[kmb]?\b)"
-_UNITS = r"(?:[a-z%²'.]+ ?){0,4}"  # "years", "per month"
-_AMOUNT = f"{_NUMBER} ?{_UNITS}"
-_OVER = "over|above|more than|greater than|at least|from|older than|after|since|longer than|gt"
-_UNDER = "under|below|less than|fewer than|up to|at most|younger than|until|before|shorter than|no more than"
-_TO = r"-|\u2013|\u2014|~|/|(?:to|and|until|till|through|but|up to|or) (?:(?:less than|under|below) )?"
-_BETWEEN = re.compile(rf"(?:between |from |more than |over )?{_AMOUNT}(?:{_TO})[<\u2264]? ?{_AMOUNT}")
-_MORE = "more|over|above|older|up|upwards?|higher|greater|later|longer|larger|beyond|after|plus|onwards?|better"
-_ABOVE = (
-    re.compile(rf"(?:>=?|\u2265|{_OVER}) ?{_AMOUNT}"),
-    re.compile(rf"{_AMOUNT}(?:\+|plus|(?:or|and|&) (?:{_MORE}))(?: {_UNITS})?"),
-    re.compile(rf"{_NUMBER} ?\+ ?{_UNITS}"),
-)
-_BELOW = (
-    re.compile(rf"(?:<=?|\u2264|{_UNDER}) ?{_AMOUNT}"),
-    re.compile(
-        rf"{_AMOUNT}(?:or|and|&) (?:less|under|below|younger|fewer|lower|earlier|before|shorter|smaller)(?: {_UNITS})?"
-    ),
-)
-_EXACT = re.compile(_AMOUNT)
-_NOTHING = re.compile(r"(?:none|zero|nil|nothing|never|no\b.*|not (?:in|within|during) (?:the )?(?:past|last) .*)")
-_MONEY = re.compile(
-    r"(?:us|a|c|r|nz|hk)?[$€£¥₹₽₦]|\b(?:usd|eur|gbp|cad|aud|chf|inr|jpy|cny|brl|mxn|zar|sek|nok|dkk|pln|ngn|kes|dollars?"
-    r"|euros?|pounds?|rupees|rs|ksh|kr|aged?|ages)\b\.?"
-)
-_FEET = re.compile(
-    r"(\d)\s*['\u2019\u2032]\s*(\d{1,2})?\s*(?:\"|''|\u201d|\u2033)?|(\d)\s*(?:ft|feet|foot)\b\.?", re.IGNORECASE
-)
-_SPANS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629800.0}
-_SPANS |= {"year": 31557600.0}
-_SPAN = re.compile(rf"\b(\d+(?:\.\d+)?)(?:( ?(?:-|\u2013|to) ?)(\d+(?:\.\d+)?))? ?({'|'.join(_SPANS)})s?\b")
+_FROM_NOTHING: list[str] = _WORDS["from_nothing"]
+_SPANS: dict[str, float] = _WORDS["rates"]["seconds"]
 _MOST_BANDS = 100
+Band = tuple[float | None, float | None]
 
 
 def bands(texts: Sequence[str]) -> list[Band] | None:
@@ -148,16 +88,17 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
     """
     if not 2 <= len(texts) <= _MOST_BANDS:
         return None
-    if any(_FEET.search(text) for text in texts):  # in inches: 5'4" is 64, and 5 ft. is 60
+    feet = _AMOUNT["feet"]
+    if any(map(feet.search, texts)):  # in inches: 5'4" is 64, and 5 ft. is 60
         inches = lambda match: f"{12 * int(match[1] or match[3]) + int(match[2] or 0)} "  # noqa: E731
-        texts = [_FEET.sub(inches, text.casefold()).strip() for text in texts]
+        texts = [feet.sub(inches, text.casefold()).strip() for text in texts]
     plain = [_amounts_of(text) for text in texts]
     if all(re.search(r"\d\.\d{3}(?!\d)", text) for text in plain if "." in text):  # 1.000 is a thousand
         plain = [re.sub(r"(?<=\d)\.(?=\d{3}(?!\d))", "", text) for text in plain]
-    units = {unit for text in plain for *_, unit in _SPAN.findall(text)}
+    units = {unit for text in plain for *_, unit in _AMOUNT["span"].findall(text)}
     if len(units) > 1 and not any(re.search(r"\b(?:an?|per|each|every)\b", text) for text in plain):
         longest = max(units, key=_SPANS.__getitem__)
-        plain = [_SPAN.sub(lambda match: _in_unit(match, longest), text) for text in plain]
+        plain = [_AMOUNT["span"].sub(lambda match: _in_unit(match, longest), text) for text in plain]
     found = [_band(text) for text in plain]
     known = [each for each in found if each is not None]
     singles = {low for low, high in known if low == high}
@@ -176,22 +117,19 @@ def bands(texts: Sequence[str]) -> list[Band] | None:
     return _joined(known) or _joined(thousands)
 
 
-_ANY_NUMBER = re.compile(r"\d+(?:[., \u00a0\u202f']\d{3})*(?:[.,]\d+)?[kmb]?(?![a-z])")
-
-
 def _bands_in_other_words(texts: Sequence[str]) -> list[Band] | None:
     """The intervals of texts in any language, by their numbers alone: ranges that follow one another.
 
     A text with one number is open: below if the lowest range begins there, above if the highest ends there. "da 10 a
     20K", "oltre i 20K"; "within 6-10 years of our wedding", "after 10 years of our wedding".
     """
-    written = [_ANY_NUMBER.findall(text) for text in texts]
-    numbers = [[_value(_plain_digits(each)) for each in own] for own in written]
-    if not all(len(own) in (1, 2) for own in numbers) or sum(len(own) == 1 for own in numbers) > 2:
+    written = [
+        [re.sub(r"(?<=\d)[., ](?=\d{3}(?!\d))", "", each).replace(",", ".") for each in numbers]
+        for numbers in map(_AMOUNT["any_number"].findall, texts)
+    ]
+    if not all(len(own) in (1, 2) for own in written) or sum(len(own) == 1 for own in written) > 2:
         return None
-    for own, digits in zip(numbers, written, strict=True):
-        if len(own) == 2 and _scale_of(digits[0]) == 1 and own[0] < own[1] / _scale_of(digits[1]):
-            own[0] *= _scale_of(digits[1])  # "10-20k" is from 10,000
+    numbers = [_ends(*own) if len(own) == 2 else (_value(own[0]),) for own in written]
     ranges = sorted(own for own in numbers if len(own) == 2)
     follow = all(0 <= after[0] - before[1] <= max(1, 0.1 * after[0]) for before, after in pairwise(ranges))
     if len(ranges) < 2 or not follow or any(low >= high for low, high in ranges):
@@ -210,43 +148,34 @@ def _bands_in_other_words(texts: Sequence[str]) -> list[Band] | None:
     return _joined(found) if len(set(found)) == len(found) else None
 
 
-def _plain_digits(text: str) -> str:
-    return re.sub(r"(?<=\d)[., ](?=\d{3}(?!\d))", "", text).replace(",", ".")
-
-
 def _amounts_of(text: str) -> str:
     """A text in lower case, without signs of money and with numbers and time spans written out."""
-    plain = _written(" ".join(_MONEY.sub(" ", text.casefold()).replace("\u2019", "'").split()))
-    plain = re.sub(r"\b(?:an?|one) (?=(?:second|minute|hour|day|week|month|year)\b)", "1 ", plain)
+    plain = _written(" ".join(_AMOUNT["money"].sub(" ", text.casefold()).replace("\u2019", "'").split()))
     plain = re.sub(r"\b(\d{3}0)'?s\b", lambda match: f"{match[1]}-{int(match[1]) + 9}", plain)  # "1980s"
-    plain = re.sub(r"(\d) ?(?:million|mio|mn)\b", r"\1m", plain)
-    plain = re.sub(r"(?<=\d)(?=(?:second|minute|hour|day|week|month|year)s?\b)", " ", plain)  # "10hours"
-    plain = re.sub(r"(\d) ?(?:billion|bn)\b", r"\1b", plain)
-    return re.sub(r"(\d) ?(?:thousand|tsd)\b", r"\1k", plain)
+    for pattern, to in _REWRITTEN:
+        plain = pattern.sub(to, plain)
+    return plain
 
 
-def _written(text: str) -> str:
-    """A text in lower case with usual abbreviations written out: "lt once a yr" as "less than once a year"."""
-    return re.sub(r"\b[a-z]+\b", lambda word: _SHORT.get(word[0], word[0]), text)
+def _written(text: str, words: Mapping[str, str] = _WORDS["rewritten"]["abbreviations"]) -> str:
+    """A text with words written in another way, by default abbreviations: "lt once a yr" as "less than once a year"."""
+    return re.sub(r"\b[a-z]+\b", lambda word: words.get(word[0], word[0]), text)
 
 
 def _band(plain: str) -> Band | None:
     plain = re.sub(r"(?<=\d)x\b", " times", plain)
-    if match := _BETWEEN.fullmatch(plain):
-        low, high = map(_value, match.groups())
-        if low >= high and match[2][-1] in "kmb":  # "1-5 million"
-            return None
-        low = low * _scale_of(match[2]) if _scale_of(match[1]) == 1 and low < high / _scale_of(match[2]) else low
+    if match := _AMOUNT["between"].fullmatch(plain):
+        low, high = _ends(match[1], match[2])
         return (low, high) if low < high else None
-    if match := next(filter(None, (above.fullmatch(plain) for above in _ABOVE)), None):
-        return _value(match[1]), None
-    if match := next(filter(None, (below.fullmatch(plain) for below in _BELOW)), None):
-        return None, _value(match[1])
-    if _NOTHING.fullmatch(plain):
+    if match := _AMOUNT["above"].fullmatch(plain):
+        return _value(match[match.lastindex or 0]), None
+    if match := _AMOUNT["below"].fullmatch(plain):
+        return None, _value(match[match.lastindex or 0])
+    if _AMOUNT["nothing"].fullmatch(plain):
         return 0.0, 0.0
-    if re.match(r"(?:just|only) (?:me|myself|one)\b|myself\b", plain):  # "just me - I am a freelancer"
+    if _AMOUNT["alone"].match(plain):
         return 1.0, 1.0
-    match = _EXACT.fullmatch(plain)
+    match = _AMOUNT["exact"].fullmatch(plain)
     return (_value(match[1]), _value(match[1])) if match else None
 
 
@@ -260,10 +189,8 @@ def _in_unit(match: re.Match[str], unit: str) -> str:
 def _joined(bands_: Sequence[Band]) -> list[Band] | None:
     """Bands that end where the next one begins, if nothing but a rounding is between them; None if they overlap."""
     known = list(bands_)
-    order = sorted(
-        range(len(known)),
-        key=lambda place: (-inf if known[place][0] is None else known[place][0], known[place][1] or inf),
-    )
+    lows = [-inf if low is None else low for low, _ in known]
+    order = sorted(range(len(known)), key=lambda place: (lows[place], known[place][1] or inf))
     zero = next((place for place in order if known[place] == (0.0, 0.0)), None)
     if zero is not None and any(low is None for low, _ in known):  # "none" below "less than a year"
         known = [(0.0, high) if low is None else (low, high) for low, high in known]
@@ -289,80 +216,58 @@ def _scale_of(text: str) -> float:
     return {"k": 1e3, "m": 1e6, "b": 1e9}.get(text[-1], 1.0)
 
 
+def _ends(first: str, last: str) -> tuple[float, float]:
+    """The two numbers of a range; "10-20k" is from 10,000."""
+    low, high, scale = _value(first), _value(last), _scale_of(last)
+    return low * scale if _scale_of(first) == 1 and low < high / scale else low, high
+
+
 def _value(text: str) -> float:
     return float(re.sub(r"[, \u00a0\u202f'kmb]", "", text)) * _scale_of(text)
 
 
-_FIRST = re.compile(r"\s*[(\[]?(-?\d+)[)\]]?(?:\s*[-.:=\u2013]\s*|\s+|$)(\D.*)?", re.DOTALL)
-_LAST = re.compile(r"(\D.*?)\s*[-=:\u2013]?\s*[(\[]?\b(-?\d+)[)\]]?\s*", re.DOTALL)
-
-
 def coded(texts: Sequence[str]) -> tuple[list[float], list[str]] | None:
     """The numbers at the start or the end of texts, as in "1 - low", "2", "3 - high", if all differ; and the rest."""
-    for pattern, number, rest in ((_FIRST, 1, 2), (_LAST, 2, 1)):
-        found = [pattern.fullmatch(text) or _FIRST.fullmatch(text) for text in texts]
-        pairs = [
-            (each[number if each.re is pattern else 1], each[rest if each.re is pattern else 2])
-            for each in found
-            if each
-        ]
-        if len({float(code) for code, _ in pairs}) == len(texts):
-            return [float(code) for code, _ in pairs], [(words or "").strip() for _, words in pairs]
+    first, last = PHRASES["first"], PHRASES["last"]
+    for found in (map(first.fullmatch, texts), (last.fullmatch(text) or first.fullmatch(text) for text in texts)):
+        pairs = [(float(each["code"]), (each["rest"] or "").strip()) for each in found if each]
+        if len({code for code, _ in pairs}) == len(texts):
+            return [code for code, _ in pairs], [rest for _, rest in pairs]
     return None
 
 
 def unnumbered(text: str) -> str:
     """A text without its leading number."""
-    match = _FIRST.fullmatch(text)
-    return ((match[2] or "") if match else "").strip() or text
+    match = PHRASES["first"].fullmatch(text)
+    return ((match["rest"] or "") if match else "").strip() or text
 
 
-_AGO = re.compile(r"\bago\b|^(?:with)?in (?:the )?(?:past|last)\b|^(?:today|yesterday|(?:this|last) \w+)$")
-_PAST = re.compile(
-    r"\b(?:with)?in(?: the (?:past|last))?\b|\b(?:during|over) the (?:past|last)\b|^(?:the )?(?:past|last)\b"
-)
-_SINCE = re.compile(
-    r"(?:(?P<less>this|under|less than|up to)|(?P<more>more than|over|at least|longer than|not under)|about)? ?"
-    r"(?:(?P<low>\d+|an?|a few|a couple of|several)(?: ?(?:-|\u2013|to) ?(?P<high>\d+))?)?(?P<plus>\+| or more)? ?"
-    rf"(?P<unit>{'|'.join(_SPANS)})s?(?P<or> (?:or|and) more)?(?: ago)?(?: or (?:more|longer|earlier))?"
-)
-_LONG_AGO = re.compile(r"(?:longer|long|a long time|some time) ago|earlier|before (?:that|then)|more than that")
-
-
-def _recency(words: list[str]) -> list[float] | None:
+def _recency(words: list[str]) -> Heights:
     """How recently something was, from "never" to "today", if at least two texts say how long ago it was."""
-    found = [_seconds_ago(word) for word in words]
-    known = [each for each in found if each is not None]
-    says_when = sum(map(bool, map(_AGO.search, words))) > 1
-    return [-each for each in known] if len(known) == len(words) and says_when else None
+    says_when = sum(map(bool, map(_AMOUNT["ago"].search, words))) > 1
+    return [_seconds_from_now(word) for word in words] if says_when else []
 
 
-def _seconds_ago(text: str) -> float | None:
-    fixed = {"never": 1e12, "today": 0.0, "yesterday": _SPANS["day"]}
-    match = _SINCE.fullmatch(_counted(_PAST.sub("under", text)))
+def _seconds_from_now(text: str) -> float | None:
+    fixed = {"never": -1e12, "today": 0.0, "yesterday": -_SPANS["day"]}
+    match = _AMOUNT["since"].fullmatch(_counted(_AMOUNT["past"].sub("under", text)))
     if match is None or text in fixed:
-        return fixed.get(text, 1e11 if _LONG_AGO.fullmatch(text) else None)
+        return fixed.get(text, -1e11 if _AMOUNT["long_ago"].fullmatch(text) else None)
     few = {"a few": 3.0, "a couple of": 2.0, "several": 4.0}
     low = few.get(match["low"]) or (float(match["low"]) if (match["low"] or "a").isdecimal() else 1.0)
     number = (low + float(match["high"])) / 2 if match["high"] else low
     times = 0.5 if match["less"] == "this" else 0.99 if match["less"] else 1.01 if match["more"] or match["or"] else 1.0
-    return number * times * _SPANS[match["unit"]] * (1.01 if match["plus"] else 1.0)
+    return -number * times * _SPANS[match["unit"]] * (1.01 if match["plus"] else 1.0)
 
 
-_TIMES_ONLY = re.compile(r"(?:only |just )?(?:once|twice|once or twice|(?:a few|several|many|\d+(?: ?- ?\d+)?) times)")
-
-
-def rates(texts: Sequence[str]) -> list[float] | None:
+def rates(texts: Sequence[str]) -> Heights:
     """Times per year of each text, from "never" to "every day", if at least two texts name a period."""
     past = next(filter(None, (re.search(r"\b(?:past|last) (week|month|year)\b", text) for text in texts)), None)
     if past:  # "once or twice" beside "not in the past month"
-        texts = [f"{text} a {past[1]}" if _TIMES_ONLY.fullmatch(text) else text for text in texts]
+        texts = [f"{text} a {past[1]}" if _AMOUNT["times_only"].fullmatch(text) else text for text in texts]
     found = [_rate(text) for text in texts]
-    if sum(map(bool, map(_AGO.search, texts))) > 1:
-        return None  # how long ago, not how often
-    if any(rate is None for rate, _ in found) or sum(named for _, named in found) < 2:
-        return None
-    return [rate for rate, _ in found if rate is not None]
+    says_when = sum(map(bool, map(_AMOUNT["ago"].search, texts))) > 1  # how long ago, not how often
+    return [rate for rate, _ in found] if sum(named for _, named in found) >= 2 and not says_when else []
 
 
 def _rate(text: str) -> tuple[float | None, bool]:
@@ -373,44 +278,46 @@ def _rate(text: str) -> tuple[float | None, bool]:
 
 
 _PERIOD = re.compile(rf"\b(?:(\d+) )?({'|'.join(_WORDS['rates']['periods'])})s?\b")
-_TIME_SPENT = re.compile(r"\d ?(?:hours?|minutes?) (?:per|an?|each|every)\b")  # how long, not how often
-_SPAN_ALONE = re.compile(r"(?:some |a few |in )?(?:seconds|minutes|hours|days|weeks|months|years)")
-_DAYS_PER = re.compile(
-    r"\b(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?days?,? (?:a|per|each|every|in a|out of the) "
-    r"(week|month|year)"
-)
 
 
 def _one_rate(text: str) -> tuple[float | None, bool]:
-    if re.fullmatch(r"(?:only |just )?(?:on|at) (?:special )?(?:holy ?days|holidays|feasts|occasions)", text):
+    if _AMOUNT["holidays"].fullmatch(text):
         return 3.0, True
-    if re.match(r"(?:no|not|none)\b.*|.*\bnever\b.*", text):
+    if _AMOUNT["not_once"].match(text):
         return 0.0, False
     words = _WORDS["rates"]
     if text in words["fixed"]:
         return words["fixed"][text], False
-    if re.fullmatch(r"(?:almost |nearly )?(?:always|all (?:of )?(?:the|their|my) time|constantly)", text):
+    if _AMOUNT["always"].fullmatch(text):
         return 1e4, False
     text = re.sub(r"(?<=\d)x\b", " times", text)
-    in_each = _DAYS_PER.search(text)
-    if in_each:
-        days = (float(in_each[1]) + float(in_each[2] or in_each[1])) / 2
-        return days * words["periods"][in_each[3]], True
+    if days := _AMOUNT["days_per"].search(text):
+        return _middle(days) * words["periods"][days[3]], True
     period = _PERIOD.search(text)
     adverb = next((word for word in words["adverbs"] if re.search(rf"\b{word}\b", text)), None)
-    if (adverb is None and period is None) or _SPAN_ALONE.fullmatch(text) or _TIME_SPENT.search(text):
+    is_span = _AMOUNT["span_alone"].fullmatch(text) or _AMOUNT["time_spent"].search(text)
+    if (adverb is None and period is None) or is_span:
         return None, False
     rate = words["adverbs"][adverb] if adverb else words["periods"][period[2]] / float(period[1] or 1)  # type: ignore[index]
-    counted = re.search(r"(\d+)(?: ?(?:-|\u2013|to|or) ?(\d+))? (?:or more )?times", text)
-    if counted:
-        rate *= (float(counted[1]) + float(counted[2] or counted[1])) / 2
-    else:
-        rate *= next((times for phrase, times in _TIMES if phrase.search(text)), 1.0)
-    factors = ((r"\b(?:less|fewer)\b", 0.5), (r"\bmore than|or more\b", 1.5))
-    return rate * next((factor for phrase, factor in factors if re.search(phrase, text)), 1.0), True
+    counted = _AMOUNT["n_times"].search(text)
+    rate *= _middle(counted) if counted else _first(text, _TIMES) or 1.0
+    return rate * (_first(text, _FACTORS) or 1.0), True
+
+
+def _middle(match: re.Match[str]) -> float:
+    """The middle of "3 to 5", or a single number."""
+    return (float(match[1]) + float(match[2] or match[1])) / 2
+
+
+def _first(text: str, phrases: Weighed) -> float | None:
+    """The number of the first phrase that a text has."""
+    return next((number for phrase, number in phrases if phrase.search(text)), None)
 
 
 _MOST_LEVELS = 40
+
+
+Heights = list[float | None]  # of each text on a scale, if it has one; none if the texts do not belong to the scale
 
 
 class Scale(NamedTuple):
@@ -422,11 +329,7 @@ class Scale(NamedTuple):
 
 def scale(texts: Sequence[str]) -> Scale | None:
     """The scale that the texts belong to, in any language of languages.toml, or None if it is unknown."""
-    return next(filter(None, map(_english_scale, chain([tuple(texts)], _in_english(texts)))), None)
-
-
-def _english_scale(texts: Sequence[str]) -> Scale | None:
-    return _scale(tuple(texts)) if 2 <= len(texts) <= _MOST_LEVELS else None
+    return next(filter(None, map(_scale, chain([tuple(texts)], _in_english(texts)))), None)
 
 
 _LONGEST = 80  # characters of an answer that is translated
@@ -446,7 +349,7 @@ def _in_english(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def _translated(text: str) -> tuple[str, ...]:
     """A text in English words, by language; empty where it has no word of the language."""
     plain, found = unaccented(text.casefold()), []
-    for phrases in _TRANSLATED.values():
+    for phrases in _TRANSLATED:
         said = plain
         for phrase, english in phrases:
             said = phrase.sub(english, said)
@@ -462,11 +365,13 @@ def unaccented(text: str) -> str:
 
 @lru_cache(maxsize=4096)  # questionnaires repeat a few scales many times
 def _scale(texts: tuple[str, ...]) -> Scale | None:
+    if not 2 <= len(texts) <= _MOST_LEVELS:
+        return None
     if found := bands(texts):
         return _of_bands(found)
     if numbers := coded(texts):
         said = [rest for rest in numbers[1] if rest]
-        is_unit = len({_plain(rest).rstrip("s") for rest in said}) == 1 and all(map(_FIRST.fullmatch, texts))
+        is_unit = len({_plain(rest).rstrip("s") for rest in said}) == 1 and all(map(PHRASES["first"].fullmatch, texts))
         if len(said) < len(texts) or is_unit:
             return Scale("numbered", tuple(numbers[0]))  # "1 - low", "2", "3 - high", or "1 star", "2 stars"
         # Codes in front of all answers say nothing of an order: "1. Democrat", "2. Republican".
@@ -480,18 +385,18 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     if len(set("".join(signs))) == 1 and not signs[0][:1].isalnum():
         return Scale("signs", tuple(map(float, map(len, signs))))
     plain = [_plain(text) for text in texts]
-    ways: tuple[tuple[str, Callable[[list[str]], list[float] | None]], ...] = (
+    ways: tuple[tuple[str, Callable[[list[str]], Heights]], ...] = (
         ("how long ago", _recency),
         *((name, lambda words, rungs=rungs: _ladder(words, rungs)) for name, rungs in LADDERS.items()),
         ("rate", rates),
         ("statements", _statements),
         ("degree", _degrees),
-        ("education", _education),
+        ("education", lambda words: [_first(word, EDUCATION) for word in words] if len(words) >= 3 else []),
         ("how much", _quantities),
     )
     for name, read in ways:
-        heights = read(plain)
-        if heights is not None and len(set(heights)) == len(texts):
+        heights = [height for height in read(plain) if height is not None]
+        if len(heights) == len(set(heights)) == len(texts):
             return Scale(name, tuple(heights))
     counts = bands([_counted(text) for text in plain])
     if counts is not None:
@@ -499,14 +404,9 @@ def _scale(texts: tuple[str, ...]) -> Scale | None:
     firsts, lasts = zip(*(text.rpartition(" ")[::2] for text in texts), strict=True)
     if len(texts) > 2 and len(set(lasts)) == 1 and all(firsts):  # "first choice", "second choice"
         return _scale(firsts)
-    heads = [_EXPLAINED.split(text, maxsplit=1)[0].strip() for text in texts]
+    heads = [PHRASES["explained"].split(text, maxsplit=1)[0].strip() for text in texts]
     explained = sum(head != text.strip() for head, text in zip(heads, texts, strict=True))
     return _scale(tuple(heads)) if explained > len(texts) / 2 and all(heads) and len(set(heads)) == len(texts) else None
-
-
-# "Low: we are at the start", "Never -- I do not use it"
-_EXPLAINED = re.compile(r"\s*(?:--|[-\u2013\u2014:;(])\s+|\s+\(")
-LOW = re.compile(r"\b(?:not?|never|none|nothing|low(?:est)?|least|bad|poor|worst|un\w+|dis\w+)\b|n't\b", re.IGNORECASE)
 
 
 def _worded_ends(texts: Sequence[str]) -> list[float] | None:
@@ -516,7 +416,7 @@ def _worded_ends(texts: Sequence[str]) -> list[float] | None:
     counts = len(numbers) >= 3 and numbers == list(range(numbers[0], numbers[-1] + 1))
     if not counts or not 1 <= len(words) <= 2 or any(re.search(r"\d", text) or unanswered(text) for text in words):
         return None
-    low = [text for text in words if LOW.search(text)]
+    low = [text for text in words if PHRASES["low"].search(text)]
     if len(low) != 1 or any(STRONG.fullmatch(_plain(text)) for text in words):
         return None
     ends = {text: float(numbers[0] - 1 if text in low else numbers[-1] + 1) for text in words}
@@ -529,13 +429,18 @@ def _of_bands(found: list[Band]) -> Scale:
 
 def _counted(text: str) -> str:
     """A text with numbers as digits: "two or three times" as "2 to 3 times"."""
-    text = re.sub(r"\bonce\b", "1 time", re.sub(r"\btwice\b", "2 times", text))
-    return re.sub(r"\b[a-z]+\b", lambda word: str(_COUNTS.index(word[0]) + 1) if word[0] in _COUNTS else word[0], text)
+    return _written(text, _WORDS["rewritten"]["counts"])
 
 
 def as_phrase(text: str) -> str:
     """A text as it is compared with phrases: without its code, in lower case and one spelling."""
     return _plain(unnumbered(text))
+
+
+def is_beside(text: str) -> bool:
+    """Whether an answer fits no scale, or says that one is undecided."""
+    plain = as_phrase(text)
+    return bool(STRONG.fullmatch(plain) or PHRASES["undecided"].fullmatch(plain))
 
 
 class Ordered(NamedTuple):
@@ -550,14 +455,13 @@ class Ordered(NamedTuple):
     @property
     def ends(self) -> list[Band] | None:
         """The two ends of each level, if the levels are bands of a number."""
-        plain = [_plain(text) for text in self.levels]
-        ways = (self.levels, [unnumbered(text) for text in self.levels], [_counted(text) for text in plain])
-        return (
-            next(filter(None, map(bands, (*ways, *_in_english(self.levels)))), None) if self.name == "bands" else None
-        )
+        if self.name != "bands":
+            return None
+        plain, own = [_plain(text) for text in self.levels], [unnumbered(text) for text in self.levels]
+        ways = (self.levels, own, list(map(_counted, plain)), *_in_english(self.levels))
+        return next(filter(None, map(bands, ways)), None)
 
 
-UNDECIDED = re.compile(r"no (?:opinion|view)|(?:i am |i'm )?(?:not sure|unsure|uncertain)")
 _FAR = 66.0  # codes of numbered answers that are no levels: 66, 77, 88, 99
 _MOST_APART = 12  # most answers among which any one may be set apart
 KNOWN, BY_WORDS, NEGATIVE = 0.95, 0.9, 0.7  # how sure: a known scale, known words apart, a negated level
@@ -577,28 +481,27 @@ def _english_levels(texts: Sequence[str]) -> Ordered | None:
     plain = {text: _plain(unnumbered(text)) for text in texts}
     strong = [text for text in texts if STRONG.fullmatch(plain[text])]
     if len(texts) > 4:  # beside two answers, "not sure" is between them
-        strong += [text for text in texts if UNDECIDED.fullmatch(plain[text]) and text not in strong]
+        strong += [text for text in texts if PHRASES["undecided"].fullmatch(plain[text]) and text not in strong]
     weak = [text for text in texts if text not in strong and (WEAK.fullmatch(plain[text]) or unanswered(text))]
     # Those that may belong to the scale are removed only where it needs it, "don't know" before "neither" and "never".
     weak.sort(key=lambda text: (bool(NEUTRAL.fullmatch(plain[text])) or plain[text] == "never", not unanswered(text)))
-    fewer = (
-        (gone for n in range(1, len(weak) + 1) for gone in combinations(weak, n)) if len(weak) < 6 else [tuple(weak)]
-    )
+    sizes = range(1, len(weak) + 1) if len(weak) < 6 else [len(weak)]
+    fewer = (gone for size in sizes for gone in combinations(weak, size))
     for gone in dict.fromkeys((tuple(strong), (), *((*strong, *gone) for gone in fewer))):
         rest = [text for text in texts if text not in gone]
-        found = _english_scale(rest) if len(rest) >= (3 if gone else 2) else None
+        found = _scale(tuple(rest)) if len(rest) >= (3 if gone else 2) else None
         if found is not None and found.name == "numbered":
             far = [text for text, code in zip(rest, found.heights, strict=True) if code >= _FAR]
             if 0 < len(far) < len(rest) - 2:  # "99. Other" beside "1. Low", "2", "3. High"
                 kept = [text for text in rest if text not in far]
-                found, rest, gone = _english_scale(kept) or found, kept, (*gone, *far)
+                found, rest, gone = _scale(tuple(kept)) or found, kept, (*gone, *far)
         if found is not None:
             return _with_lowest(found, rest, gone, [each for each in gone if each in weak and _is_negated(each)])
     if not 4 <= len(texts) <= _MOST_APART:
         return None
     for other in texts:
         rest = [text for text in texts if text != other and text not in strong]
-        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := _english_scale(rest)):
+        if _is_negated(other) and other not in strong and len(rest) >= 3 and (found := _scale(tuple(rest))):
             lowest = _with_lowest(found, rest, (*strong, other), [other])
             return lowest if lowest.lowest else None  # it may be a level in words that are not known
     return None
@@ -613,17 +516,16 @@ def unknown_level(texts: Sequence[str]) -> str | None:
 
 def _is_negated(text: str) -> bool:
     plain = as_phrase(text)
-    return NEGATED.match(plain) is not None and (not unanswered(text) or "never" in plain)
+    return PHRASES["negated"].match(plain) is not None and (not unanswered(text) or "never" in plain)
 
 
 def _with_lowest(found: Scale, rest: list[str], gone: tuple[str, ...], negated: list[str]) -> Ordered:
     """The levels of a scale, lowest first; the lowest level of an amount may be an answer that says not to do it."""
     levels = tuple(text for _, text in sorted(zip(found.heights, rest, strict=True)))
-    if len(negated) == 1 and found.name in (*AMOUNTS, "how much", "degree", "education") and min(found.heights) > 0:
+    if len(negated) == 1 and found.name in _FROM_NOTHING and min(found.heights) > 0:
         apart = tuple(text for text in gone if text != negated[0])
         return Ordered(found.name, (negated[0], *levels), apart, NEGATIVE, negated[0])
-    sides = [text for text in gone if any(each.fullmatch(as_phrase(text)) for each in (STRONG, UNDECIDED))]
-    known = all(text in sides or unanswered(text) for text in gone)
+    known = all(is_beside(text) or unanswered(text) for text in gone)
     return Ordered(found.name, levels, gone, (BY_WORDS if known else NEGATIVE) if gone else KNOWN)
 
 
@@ -636,12 +538,8 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
     order = sorted(range(len(codes)), key=lambda place: codes[place])
     found = scale(texts)
     if found is not None:
-        heights = [found.heights[place] for place in order]
-        if heights in (sorted(heights), sorted(heights, reverse=True)):
-            return [codes[place] for place in order], found.name
-        falls = sum(after < before for before, after in combinations(heights, 2))
-        swaps = min(falls, len(heights) * (len(heights) - 1) // 2 - falls)  # in the better of the two directions
-        if found.name == "rate" and swaps < 2:  # rates are approximate, so the order of the file has priority
+        n_swaps = _n_swaps([found.heights[place] for place in order])
+        if n_swaps < (2 if found.name == "rate" else 1):  # rates are approximate, so the order of the file has priority
             return [codes[place] for place in order], found.name
         along = sorted(order, key=lambda place: found.heights[place])
         # The direction in which most codes increase, to keep the direction of the file.
@@ -656,111 +554,95 @@ def arranged(codes: Sequence[Any], texts: Sequence[str], measure: str = "") -> t
     return None if measure == "nominal" else _but_one_end(codes, texts, order)
 
 
+def _n_swaps(heights: Sequence[float]) -> int:
+    """How many pairs are not in order, in the better of the two directions."""
+    falls = sum(after < before for before, after in combinations(heights, 2))
+    return min(falls, len(heights) * (len(heights) - 1) // 2 - falls)
+
+
 def _but_one_end(codes: Sequence[Any], texts: Sequence[str], order: list[int]) -> tuple[list[Any], str] | None:
     """Codes in their order, if all but the first or the last form a scale: "no help" < "a little" < ..."""
     for end, rest in ((order[0], order[1:]), (order[-1], order[:-1])):
         found = scale([texts[place] for place in rest]) if len(rest) > 2 else None
-        if found is None or found.name == "numbered" or OUTSIDE.search(texts[end].casefold()):
+        if found is None or found.name == "numbered" or PHRASES["outside"].search(texts[end].casefold()):
             continue
-        if list(found.heights) in (sorted(found.heights), sorted(found.heights, reverse=True)):
+        if not _n_swaps(found.heights):
             return [codes[place] for place in order], f"{found.name}, except {texts[end]!r} at its end"
     return None
 
 
 def _plain(text: str) -> str:
     """A text in lower case and one spelling, without brackets, punctuation and double spaces."""
-    plain = re.sub(rf"\([^)]*\)|\[[^\]]*\]|{_PICTURE}", " ", text.casefold().replace("\u2019", "'"))
+    plain = re.sub(rf"\([^)]*\)|\[[^\]]*\]|{PHRASES['picture'].pattern}", " ", text.casefold().replace("\u2019", "'"))
     plain = plain if plain.strip() else text.casefold()
     return _written(" ".join(plain.replace("favour", "favor").replace("_", " ").split()).strip(" .!?*:;-"))
 
 
-_AND = re.compile(r",? (?:and|but|although|though|because) |[,;:] ")
-_REASON = re.compile(r"[,;:]? (?:because|since|as)\b")  # a reason is no degree
-_OPEN = re.compile(r"\b(?:open|would|might|may|could|want|like|plan|interested|willing|consider)\b")
-
-
-def _ladder(words: list[str], rungs: tuple[re.Pattern[str], ...]) -> list[float] | None:
+def _ladder(words: list[str], rungs: Patterns) -> Heights:
     """The rung of each text; what follows "never, but ..." and "never, and not ..." puts it above or below its rung."""
 
     def rung(text: str) -> float | None:
-        bare = " ".join(THING.sub(" ", text).split()) or text  # "a lot of trust" is read as "a lot"
+        bare = " ".join(PHRASES["thing"].sub(" ", text).split()) or text  # "a lot of trust" is read as "a lot"
         said = (text, bare, re.sub(r"^(?:yes|no)[,:;] ?", "", bare), _without_leading(text))  # "yes, a lot"
         return next((float(at) for each in said for at, rung in enumerate(rungs) if rung.fullmatch(each)), None)
 
-    heights, n_whole = [], 0
+    heights: Heights = []
+    n_whole = 0
     for word in words:
         height = rung(word)
         both = [rung(part.strip()) for part in word.split("/")] if height is None else []
         if len(both) == 2 and None not in both:  # "rarely/never"
             height = sum(filter(None, both)) / 2
         n_whole += height is not None
+        head, *rest = PHRASES["and"].split(word, maxsplit=1) if height is None else [word]
+        if rest and (height := rung(head)) is not None and not PHRASES["reason"].match(word, len(head)):
+            is_open = PHRASES["open"].search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0])
+            height += 0.3 if is_open else -0.3
         if height is None:
-            head, *rest = _AND.split(word, maxsplit=1)
-            height = rung(head) if rest else None
-            if height is None:
-                return None
-            if not _REASON.match(word, len(head)):
-                is_open = _OPEN.search(rest[0]) and not re.search(r"\b(?:not|no|never)\b|n't", rest[0])
-                height += 0.3 if is_open else -0.3
+            return []
         heights.append(height)
-    return heights if n_whole else None
+    return heights if n_whole else []
 
 
-_QUANTITIES = (
-    (re.compile(r"(?:no|none|not|never|nobody|neither)\b"), 0.0),
-    (re.compile(r".*\b(?:all|always|every|everyone|each)\b"), 4.0),
-    (re.compile(r".*\b(?:most|mostly|many|several|multiple|often)\b"), 2.0),
-    (re.compile(r".*\b(?:some|sometimes|a few|partly|(?:just |only )?(?:one|once))\b"), 1.0),
-    (re.compile(r"yes\b"), 3.0),
-)
-
-
-def _quantities(words: list[str]) -> list[float] | None:
+def _quantities(words: list[str]) -> Heights:
     """How much of something three to five texts say: "no, none did" < "some did" < "yes, they all did"."""
-    if not 3 <= len(words) <= 5:
-        return None
-    found = [next((height for pattern, height in _QUANTITIES if pattern.match(word)), None) for word in words]
-    heights = [height for height in found if height is not None]
-    return heights if len(heights) == len(words) and min(heights) == 0.0 else None
+    heights = [_first(word, QUANTITIES) for word in words]
+    return heights if 3 <= len(words) <= 5 and 0.0 in heights else []
 
 
-def _education(words: list[str]) -> list[float] | None:
-    found = [next((height for rung, height in EDUCATION if rung.search(word)), None) for word in words]
-    return None if None in found or len(words) < 3 else [height for height in found if height is not None]
-
-
-def _statements(words: list[str]) -> list[float] | None:
+def _statements(words: list[str]) -> Heights:
     """Agreement with two statements: strongly with the first, ..., with neither, ..., strongly with the second."""
-    heights, sides = [], set()
+    heights: Heights = []
+    sides = set()
     for word in words:
-        if match := STATEMENT.fullmatch(word):
+        if match := PHRASES["statement"].fullmatch(word):
             sides.add(match[2] in ("2", "b", "second"))
             degree = abs(_degree(match[1])[1])
             heights.append(degree if match[2] in ("2", "b", "second") else -degree)
         elif NEUTRAL.fullmatch(word) or word.startswith("both"):
             heights.append(0.0)
         else:
-            return None
-    return heights if len(sides) == 2 else None
+            return []
+    return heights if len(sides) == 2 else []
 
 
-def _degrees(words: list[str]) -> list[float] | None:
+def _degrees(words: list[str]) -> Heights:
     """Degrees of one word and of its opposite, of what is left without words that the texts share."""
-    trimmed = [_TAIL.sub("", word) for word in words]
+    trimmed = [PHRASES["tail"].sub("", word) for word in words]
     ends = {word.rpartition(" ")[2] for word in words if not NEUTRAL.fullmatch(word)}
     shared = f" {ends.pop()}" if len(ends) == 1 else ""  # "very low effort", "high effort"
     without = [word.removesuffix(shared) for word in words]  # "fairly strongly": of what is not a degree itself
-    things = [" ".join(THING.sub(" ", word).split()) for word in words]
+    things = [" ".join(PHRASES["thing"].sub(" ", word).split()) for word in words]
     for texts in (words, trimmed, things, without, [f"{word} so" for word in without]):
-        if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)) is not None:
+        if all(texts) and len(set(texts)) == len(texts) and (found := _degrees_of(texts)):
             return found
-    return None
+    return []
 
 
 _FEELINGS = {"love": 4.5, "hate": -4.5}  # of whatever the other answers are about
 
 
-def _degrees_of(words: list[str]) -> list[float] | None:
+def _degrees_of(words: list[str]) -> Heights:
     read = [None if NEUTRAL.fullmatch(_without_leading(word)) else _degree(word) for word in words]
     known = {stem for each in read if each for stem in each[:1]}
     adverbs = {stem: _adjective(stem, known) for stem in known}
@@ -769,20 +651,20 @@ def _degrees_of(words: list[str]) -> list[float] | None:
     if stems - set(_FEELINGS):
         stems -= set(_FEELINGS)
     if not stems or len(read) < 2 or len(stems) == len(words) > 3:
-        return None
+        return []
     # One word without a neutral answer has no opposite: "not wrong" < "always wrong"; otherwise it has one.
     one_sided = len(stems) == 1 and None not in read
     roots = {stem: (stem, 1.0) if one_sided else _root(stem, stems) for stem in stems}
     if len({root for root, _ in roots.values()}) != 1 or len(stems) > 2 or "" in stems:
-        return None
-    heights = [
+        return []
+    heights: Heights = [
         0.0 if each is None else each[1] * roots[each[0]][1] if each[0] in roots else _FEELINGS[each[0]]
         for each in read
     ]
     # Two words without degrees that are not known opposites are not a scale.
     turned = any(sign < 0 for _, sign in roots.values())
     graded = len(words) > len(stems) or None in read or turned
-    return heights if graded else None
+    return heights if graded else []
 
 
 def _adjective(stem: str, known: set[str]) -> str:
@@ -807,7 +689,7 @@ def _degree(word: str) -> tuple[str, float]:
 
 
 def _without_leading(word: str) -> str:
-    while (shorter := LEADING.sub("", word)) != word:
+    while (shorter := PHRASES["leading"].sub("", word)) != word:
         word = shorter
     return word
 
@@ -825,21 +707,18 @@ def _root(stem: str, stems: set[str]) -> tuple[str, float]:
     return SAME.get(stem, stem), 1.0
 
 
-_ASIDE = re.compile(r"\b(do not read( out)?|don't read( out)?|volunteered|vol\.?|spontaneous|specify)\b", re.IGNORECASE)
-_PARTS = re.compile(r"[/,;:()\[\]{}<>\u2013\u2014]| - |\bor\b|\band\b")
-
-
 @lru_cache(maxsize=4096)
 def unanswered(text: str) -> Kind | None:
     """The kind of non-answer that a text expresses, or None if it is an answer."""
-    plain = _ASIDE.sub(" ", unaccented(text.casefold()).replace("`", "'"))
+    plain = PHRASES["aside"].sub(" ", unaccented(text.casefold()).replace("`", "'"))
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", plain)  # before the text is split at slashes
     whole = _trimmed(plain)
     if not re.search(r"\w", plain.replace("_", "")):
         return "absent" if re.fullmatch(r"[\s.?\-_/*\u2013\u2014\u2026]*", plain) else None  # "", "-", "??"
-    parts = [whole, *(part for each in _PARTS.split(plain) if (part := _trimmed(each)))]
-    for kind, phrases in _UNANSWERED.items():
-        said = [part for part in parts if any(phrase.fullmatch(part) for phrase in phrases)]
+    parts = [whole, *(part for each in PHRASES["parts"].split(plain) if (part := _trimmed(each)))]
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    for kind in kinds:
+        said = [part for part in parts if _UNANSWERED[kind].fullmatch(part)]
         # "I don't know, somebody else does this for me" says more.
         more = kind != "absent" and any(len(part.split()) > _MOST_MORE for part in parts[1:] if part not in said)
         if said and not more:
@@ -853,8 +732,8 @@ _MOST_MORE = 3  # words beside "I don't know"
 def is_not_asked(text: str) -> bool:
     """Whether a missing code says that its question was not asked, or nothing at all: "inapplicable", "-1"."""
     plain = re.sub(r"\bn\s?[/.]\s?a\b\.?", "na", unaccented(text.casefold()))
-    parts = [_trimmed(plain), *map(_trimmed, _PARTS.split(plain))]
-    return not re.search(r"[^\W\d_]", plain) or any(phrase.fullmatch(part) for phrase in _NOT_ASKED for part in parts)
+    parts = [_trimmed(plain), *map(_trimmed, PHRASES["parts"].split(plain))]
+    return not re.search(r"[^\W\d_]", plain) or any(map(_UNANSWERED["not_asked"].fullmatch, parts))
 
 
 def _trimmed(text: str) -> str:
@@ -867,10 +746,10 @@ _PAIRS = (("yes", "no"), ("true", "false"), ("male", "female"))  # each may be w
 _FEW = 12  # most answers beside a pair of words, which may be no answers
 
 
-def folded(texts: Sequence[Any], counts: Sequence[int]) -> dict[str, str]:
-    """Each spelling that is read as another one: {"yes": "Yes", "YES": "Yes", "Y": "Yes"}."""
+def folded(rows: Mapping[Any, int]) -> dict[str, str]:
+    """Each spelling that is read as another one, {"yes": "Yes", "YES": "Yes", "Y": "Yes"}, by how often each occurs."""
     groups: dict[str, list[tuple[bool, int, bool, str]]] = {}
-    for text, count in zip(texts, counts, strict=True):
+    for text, count in rows.items():
         if isinstance(text, str):
             key, is_titled = spelling(text), text[:1].isupper() and not text.isupper()
             groups.setdefault(key, []).append((len(key) > 1, count, is_titled, text))

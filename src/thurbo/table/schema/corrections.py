@@ -7,6 +7,7 @@ Guarantees that all other questions stay as they are, and that errors name the c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -92,14 +93,11 @@ def _in_notation(column: Column, cells: Cells) -> Column:
     cells = column.answered(cells)
     if cells.values.dtype.kind != "O" or cells.missing.all():
         return column
-    distinct = [value for value in cells.factorise()[0] if isinstance(value, str)]
-    read = {}
-    for notation in (notation for notation in NOTATIONS if distinct):
-        candidate = column.with_answers((), parse=notation, unseen="missing")
-        found = candidate.interpreted(cells).factorise()[0]
-        read[notation] = sum(not isinstance(value, str) for value in found), candidate
-    most, best = max(read.values(), key=lambda each: each[0], default=(0, column))
-    return best if most >= LEAST_READ * len(distinct) else column
+    n_texts = sum(isinstance(value, str) for value in cells.factorise()[0])
+    candidates = [column.with_answers((), parse=notation, unseen="missing") for notation in NOTATIONS]
+    read = [each.interpreted(cells).factorise()[0] for each in candidates]
+    n_read = [sum(not isinstance(value, str) for value in values) for values in read]
+    return candidates[n_read.index(max(n_read))] if n_texts and max(n_read) >= LEAST_READ * n_texts else column
 
 
 def _answers_in(column: Column, cells: Cells) -> tuple[Any, ...]:
@@ -156,10 +154,7 @@ def with_codes(column: Column, name: str, table: Table | None, codes: Any) -> Co
 
 
 def options_of(members: Sequence[str], titles: Mapping[str, str], table: Table | None) -> dict[str, str]:
-    """{label: column} of the columns of one question.
-
-    A label is the only text of its column, or otherwise what its name (or title) does not share with the others.
-    """
+    """{label: column} of one question: the only text of each column, or what its name (or title) has of its own."""
     if table is not None:
         said = [_only_text(table.cells(name)) for name in members]
         if all(said) and len(set(said)) == len(said):
@@ -188,10 +183,7 @@ def _bare(text: str) -> str:
 
 def _stem(texts: Sequence[str]) -> str:
     """The whole words with which all texts begin."""
-    stem = commonprefix(list(texts))  # noqa: RUF071  (by letters)
-    while stem and stem[-1].isalnum():
-        stem = stem[:-1]
-    return stem
+    return re.sub(r"[^\W_]+\Z", "", commonprefix(list(texts)))  # noqa: RUF071  (by letters)
 
 
 def _only_text(cells: Cells) -> str | None:
@@ -234,7 +226,7 @@ def ungrouped(column: Column, name: str, table: Table | None) -> tuple[dict[str,
         problem = f"{type(column).__name__} reads the column of its own name"
         raise SchemaError(problem, column=name, remedy="only a question of several columns can be divided")
     for each in parts if table is not None else ():
-        found = infer((each,), table.cells, False, table.book.notes, (), {})  # type: ignore[union-attr]
-        if list(found.columns) == [each]:
-            parts[each], reasons[each] = found.columns[each], found.reasons[each]
+        found, _ = infer((each,), table.cells, False, table.book.notes, (), {})  # type: ignore[union-attr]
+        if list(found) == [each]:
+            parts[each], reasons[each] = found[each].column, found[each].reason
     return parts, reasons

@@ -17,7 +17,7 @@ from thurbo.errors import SchemaError, in_toml
 from thurbo.table.columns.values import listing, suggestion
 
 if TYPE_CHECKING:
-    from thurbo.table.columns.column import Column
+    from thurbo.table.guess.roles import Decision
     from thurbo.table.schema.schema import Schema
 
 HEADER = ("column", "type", "meaning of a cell", "reason")
@@ -26,23 +26,20 @@ _MOST_CHARACTERS, _MOST_IN_LINE = 72, 200
 
 def as_text(schema: Schema) -> str:
     """The table as text; without the last column if there are no reasons. Skips and columns to check stand below."""
-    columns, reasons, skips = schema, schema.reasons, schema.skips
-    lines = [tuple(_shortened(text) for text in line) for line in [HEADER, *_lines(columns, reasons)]]
-    if not reasons:
-        lines = [line[:3] for line in lines]
+    lines = [tuple(map(_shortened, line if schema.reasons else line[:3])) for line in [HEADER, *_lines(schema)]]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     padded = ("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in lines)
     check = [_shortened(f"{listing(each.names)}: {each.why}", _MOST_IN_LINE) for each in doubts(schema)]
-    parts = (["", *map(str, skips)] if skips else []), (["", "Please check:", *check] if check else [])
-    return "\n".join([*padded, *parts[0], *parts[1]])
+    skips = ["", *map(str, schema.skips)] if schema.skips else []
+    return "\n".join([*padded, *skips, *(["", "Please check:", *check] if check else [])])
 
 
 def as_html(schema: Schema) -> str:
     """The table as HTML, with the title of each question below its name. Skips and columns to check stand below."""
-    columns, reasons, titles, skips = schema, schema.reasons, schema.titles, schema.skips
+    titles, skips = schema.titles, schema.skips
     header = "".join(f"<th>{text}</th>" for text in HEADER)
     body = ""
-    for name, *others in _lines(columns, reasons):
+    for name, *others in _lines(schema):
         title = f"<br><small>{escape(titles[name])}</small>" if titles.get(name) else ""
         cells = "".join(f"<td>{escape(text)}</td>" for text in others)
         body += f"<tr><td>{escape(name)}{title}</td>{cells}</tr>"
@@ -52,8 +49,9 @@ def as_html(schema: Schema) -> str:
     return f"<table><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>{below}{check}"
 
 
-def _lines(columns: Mapping[str, Column], reasons: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
-    return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in columns.items()]
+def _lines(schema: Schema) -> list[tuple[str, str, str, str]]:
+    reasons = schema.reasons
+    return [(name, type(column).__name__, column.describe(), reasons.get(name, "")) for name, column in schema.items()]
 
 
 def _shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
@@ -66,12 +64,10 @@ CERTAIN = 0.8  # confidence from which a column need not be checked
 OTHERWISE = "otherwise: "  # in a reason, before what else a column may be
 
 
-def with_alternatives(
-    reasons: Mapping[str, str], confidence: Mapping[str, float], otherwise: Mapping[str, str]
-) -> dict[str, str]:
-    """Reasons that end with what else a column may be, where that is not certain."""
-    also = {name: each for name, each in otherwise.items() if each and confidence.get(name, 1.0) < CERTAIN}
-    return {name: f"{why}; {OTHERWISE}{also[name]}" if name in also else why for name, why in reasons.items()}
+def with_alternative(found: Decision) -> str:
+    """The reason for a type, which ends with what else the column may be, where that is not certain."""
+    is_open = found.otherwise and found.confidence < CERTAIN
+    return f"{found.reason}; {OTHERWISE}{found.otherwise}" if is_open else found.reason
 
 
 _IS_OFTEN = re.compile(r"missing.*\d%")  # what counts as missing although it is frequent
@@ -94,16 +90,11 @@ def doubts(schema: Any) -> list[Doubt]:
     for name, reason in schema.reasons.items():
         if schema.confidence.get(name, 0.0) >= CERTAIN:
             continue
-        guesses, taken = [], False
-        for clause in reason.split("; "):
-            if clause.startswith(GUESS):
-                taken = True
-                guesses.append(clause.removeprefix(GUESS).lstrip(": "))
-            elif taken and clause.startswith("use "):  # the advice that follows a guess belongs to it
-                guesses.append(clause)
-            else:
-                taken = False
-        doubtful = [each for each in reason.split("; ") if each.startswith(OTHERWISE) or _IS_OFTEN.search(each)]
+        guesses, taken, clauses = [], False, reason.split("; ")
+        for clause in clauses:  # the advice that follows a guess belongs to it
+            taken = clause.startswith(GUESS) or (taken and clause.startswith("use "))
+            guesses += [clause.removeprefix(GUESS).lstrip(": ")] if taken else []
+        doubtful = [each for each in clauses if each.startswith(OTHERWISE) or _IS_OFTEN.search(each)]
         known = reason if name in schema.confidence and not doubtful else ""
         why = "; ".join(dict.fromkeys([*filter(None, guesses), *doubtful])) or known
         why = re.sub(r"^\d+ columns", "columns", why)  # alike in questions with different numbers of options
@@ -137,16 +128,13 @@ def with_scales(state: Mapping[str, Any]) -> dict[str, Any]:
         raise SchemaError("scales is not a table of lists", remedy='write [scales] and agreement = ["no", "yes"]')
     columns: dict[str, Any] = dict(state["columns"])
     for name, entry in columns.items():
-        if not isinstance(entry, Mapping):
-            continue
-        for setting in _ORDERED:
+        for setting in _ORDERED if isinstance(entry, Mapping) else ():
             wanted = entry.get(setting)
+            if isinstance(wanted, str) and wanted not in scales:
+                remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
+                raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
             if isinstance(wanted, str):
-                if wanted not in scales:
-                    remedy = f"{suggestion(wanted, scales)}define it under [scales], or give a list"
-                    raise SchemaError(f'{setting} = "{wanted}" is not a scale of the file', column=name, remedy=remedy)
-                entry = {**entry, setting: scales[wanted]}
-        columns[name] = entry
+                columns[name] = {**columns[name], setting: scales[wanted]}
     return columns
 
 

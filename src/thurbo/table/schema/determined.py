@@ -139,23 +139,16 @@ class _Answers(NamedTuple):
 
 def find_determined(columns: Mapping[str, Column], table: Table, weight: FloatArray | None) -> tuple[Determined, ...]:
     """Every pair of columns, fitted to this table, of which one follows from the other; `weight` is [row]."""
-    weight = np.ones(table.n_rows) if weight is None else np.asarray(weight, np.float64)
-    rows = np.random.default_rng(0).permutation(table.n_rows)[:_SAMPLE]
-    part = table.take(rows)
-    read = {name: own for name in columns if (own := _read(columns, part, name)) is not None}
-    pairs = [(by, name) for by, name in _screened(read) if _measured(read[by], read[name], weight[rows]) is not None]
-    if len(rows) < table.n_rows:
-        order = np.random.default_rng(0).permutation(table.n_rows)
-        whole, weight = table.take(order), weight[order]
-        read = {name: _read(columns, whole, name) or read[name] for pair in pairs for name in pair}
-    else:
-        weight = weight[rows]
-    found = []
-    for by, name in pairs:
-        measured = _measured(read[by], read[name], weight)
-        if measured is not None:
-            found.append(_rule(by, name, read, weight, *measured))
-    return tuple(found)
+    order = np.random.default_rng(0).permutation(table.n_rows)
+    weight = np.ones(len(order)) if weight is None else np.asarray(weight, np.float64)[order]
+    table, sample = table.take(order), table.take(order[:_SAMPLE])
+    read = {name: own for name in columns if (own := _read(columns, sample, name)) is not None}
+    few = weight[:_SAMPLE]
+    pairs = [(by, name) for by, name in _screened(read) if _rule(by, name, read, few) is not None]
+    if sample.n_rows < table.n_rows:
+        read = {name: _read(columns, table, name) or read[name] for pair in pairs for name in pair}
+    rules = (_rule(by, name, read, weight) for by, name in pairs)
+    return tuple(each for each in rules if each is not None)
 
 
 def find_before_fit(columns: Mapping[str, Column], table: Table) -> tuple[Determined, ...]:
@@ -238,47 +231,53 @@ def _screened(read: Mapping[str, _Answers]) -> Iterator[tuple[str, str]]:
         yield from ((name, names[other]) for other in np.flatnonzero(passed) if other != place)
 
 
-def _measured(by: _Answers, follows: _Answers, weight: FloatArray) -> tuple[float, bool] | None:
-    """How often the rule is right in rows that it was not made from, and whether it has intervals; None if too rarely.
-
-    Rows are in random order.
-    """
-    follows = follows.joined or follows
-    both = (by.code >= 0) & (follows.code >= 0) & (weight > 0)
-    one, two, own = by.code[both], follows.code[both], weight[both]
-    n_labels, n_by = len(follows.labels), int(by.code.max()) + 1
+def _rule(by: str, column: str, read: Mapping[str, _Answers], weight: FloatArray) -> Determined | None:
+    """The record of a pair, by rows in random order; None if the rule is too rarely right in rows of other folds."""
+    source, follows = read[by], read[column].joined or read[column]
+    both = (source.code >= 0) & (follows.code >= 0) & (weight > 0)
+    one, two, own = source.code[both], follows.code[both], weight[both]
+    n_labels, n_by = len(follows.labels), int(source.code.max()) + 1
     counts = np.bincount(two, own, n_labels)
     n_rest = len(two) - np.bincount(two, minlength=n_labels).max(initial=0)
     if n_rest < FEWEST:
         return None
     fold, total = np.arange(len(two), dtype=np.int64) % _FOLDS, float(own.sum())
     most = float(counts.max()) / total
-    ways = list[tuple[float, bool]]()
-    if by.labels and n_by * n_labels <= _MOST_PAIRS / _FOLDS:
-        ways.append((_right_by_label(one, two, own, fold, n_by, n_labels) / total, False))
-    if by.number is not None:
-        number, right = by.number[both], 0.0
-        for k in range(_FOLDS):
-            here = fold == k
-            order, cuts = _intervals(number[~here], two[~here], own[~here], n_labels)
-            right += own[here] @ (order[np.searchsorted(cuts, number[here], side="right")] == two[here])
-        ways.append((right / total, True))
+    by_label = bool(source.labels) and n_by * n_labels <= _MOST_PAIRS / _FOLDS
+    number = None if source.number is None else source.number[both]
+    right = {False: 0.0, True: 0.0}  # weight of the rows in which a rule of the other folds is right, by intervals
+    for k in range(_FOLDS):
+        here, rest = fold == k, fold != k
+        if by_label:
+            best = _usual(one[rest], two[rest], own[rest], n_by, n_labels)
+            right[False] += own[here] @ (best[one[here]] == two[here])
+        if number is not None:
+            order, cuts = _intervals(number[rest], two[rest], own[rest], n_labels)
+            right[True] += own[here] @ (order[np.searchsorted(cuts, number[here], side="right")] == two[here])
     # Of two rules that are as good, intervals also know the numbers that did not occur.
-    accuracy, intervals = max(ways, key=lambda way: (round(way[0], 2), way[1]), default=(0.0, False))
-    is_rule = accuracy >= SURE and accuracy - most >= EXPLAINED * (1 - most)
-    return (accuracy, intervals) if is_rule else None
+    intervals = max(right, key=lambda way: (round(right[way] / total, 2), way))
+    accuracy = right[intervals] / total
+    if accuracy < SURE or accuracy - most < EXPLAINED * (1 - most):
+        return None
+    accuracy = round(float(accuracy), 4)
+    if intervals and number is not None:
+        order, cuts = _intervals(number, two, own, n_labels)
+        ends = np.concatenate([[-np.inf], cuts, [np.inf]])
+        keep = ends[1:] > ends[:-1]  # an answer without numbers of its own is never given
+        answers = tuple(plain(follows.labels[k]) for k in order[keep])
+        points = tuple(float(f"{each:.12g}") for each in ends[:-1][keep][1:])
+        return Determined(column, by, accuracy, points, answers, True)
+    best = _usual(one, two, own, n_by, n_labels)
+    there = np.flatnonzero(np.bincount(one, minlength=n_by) > 1)  # of one row nothing is known out of sample
+    given = tuple(each if isinstance(each := source.labels[k], tuple) else plain(each) for k in there)
+    answers = tuple(plain(follows.labels[k]) for k in best[there])
+    return Determined(column, by, accuracy, given, answers)
 
 
-def _right_by_label(
-    one: IntArray, two: IntArray, weight: FloatArray, fold: IntArray, n_by: int, n_labels: int
-) -> float:
-    """Weight of the rows in which the most frequent answer of the other folds is right."""
-    place = (fold * n_by + one) * n_labels + two
-    counts = np.bincount(place, weight, _FOLDS * n_by * n_labels).reshape(_FOLDS, n_by, n_labels)
-    train = counts.sum(axis=0) - counts
-    usual = train.sum(axis=1).argmax(axis=1)[:, None]  # for an answer that the other folds do not have
-    best = np.where(train.max(axis=2) > 1e-9 * weight.sum(), train.argmax(axis=2), usual)
-    return float(np.take_along_axis(counts, best[:, :, None], axis=2).sum())
+def _usual(one: IntArray, two: IntArray, weight: FloatArray, n_by: int, n_labels: int) -> IntArray:
+    """The most frequent label beside each answer, and of all for an answer that does not occur."""
+    counts = np.bincount(one * n_labels + two, weight, n_by * n_labels).reshape(n_by, n_labels)
+    return np.where(counts.any(axis=1), counts.argmax(axis=1), counts.sum(axis=0).argmax())
 
 
 def _intervals(number: FloatArray, code: IntArray, weight: FloatArray, n_labels: int) -> tuple[IntArray, FloatArray]:
@@ -298,26 +297,3 @@ def _intervals(number: FloatArray, code: IntArray, weight: FloatArray, n_labels:
         at = int(np.where(ends, wrong, np.inf).argmin())
         cuts[k - 1] = -np.inf if at == 0 else np.inf if at == len(x) else (x[at - 1] + x[at]) / 2
     return order, np.maximum.accumulate(cuts)
-
-
-def _rule(
-    by: str, column: str, read: Mapping[str, _Answers], weight: FloatArray, accuracy: float, intervals: bool
-) -> Determined:
-    """The record of a pair, with its rule from all rows."""
-    source, follows = read[by], read[column].joined or read[column]
-    both = (source.code >= 0) & (follows.code >= 0) & (weight > 0)
-    one, two, own = source.code[both], follows.code[both], weight[both]
-    accuracy = round(float(accuracy), 4)
-    if intervals and source.number is not None:
-        order, cuts = _intervals(source.number[both], two, own, len(follows.labels))
-        ends = np.concatenate([[-np.inf], cuts, [np.inf]])
-        keep = ends[1:] > ends[:-1]  # an answer without numbers of its own is never given
-        answers = tuple(plain(follows.labels[k]) for k in order[keep])
-        points = tuple(float(f"{each:.12g}") for each in ends[:-1][keep][1:])
-        return Determined(column, by, accuracy, points, answers, True)
-    n_by, n_labels = int(source.code.max()) + 1, len(follows.labels)
-    counts = np.bincount(one * n_labels + two, own, n_by * n_labels).reshape(n_by, n_labels)
-    there = np.flatnonzero(np.bincount(one, minlength=n_by) > 1)  # of one row nothing is known out of sample
-    given = tuple(each if isinstance(each := source.labels[k], tuple) else plain(each) for k in there)
-    answers = tuple(plain(follows.labels[k]) for k in counts[there].argmax(axis=1))
-    return Determined(column, by, accuracy, given, answers)

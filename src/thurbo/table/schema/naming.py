@@ -8,9 +8,12 @@ Guarantees one name per column of at most `MOST` characters, no two of which are
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from itertools import groupby
+from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,46 +25,13 @@ _TAIL = 0.6  # most of a shortened text that is taken from its end
 _EVEN = 0.25  # characters that are given up for each one by which the two ends differ less in length
 _FEWEST_LEVELS = 3  # of neighbours that are a grid without a common stem
 
-_CODE = re.compile(r"(?:[A-Za-z]{0,4}[_.-]?\d+[A-Za-z_.\d]*|[A-Z]{1,3})")  # q12, V201_a, x3
-_NUMBER = re.compile(r"^\(?(?:[A-Za-z]{0,3}\d{1,4}(?:[._-]?\d{1,3})?[A-Za-z]?)[.):]\s+(?=\S)")  # "Q42a. ", "12) "
-_INSTRUCTION = re.compile(
-    r"(?:(?<=[.?!:])\s+|\s*\(\s*)(?:please\s+)?(?:select|choose|check|tick|mark|specify|enter|provide|explain)\b[^.?!)]*[.?!)]*",
-    re.IGNORECASE,
-)
-_MARKUP = re.compile(r"</?(?:br|b|i|u|p|em|strong|span|div|font)\b[^<>]{0,60}>", re.IGNORECASE)
-_SEPARATOR = re.compile(r"(?:[:?]|\.\.\.|…)\s+|[:/](?=[A-Z][a-z])|\s*>>\s*|\s+[-–—|]+\s+|\s*\[")
-_AUXILIARY = "do|does|did|have|has|had|are|is|was|were|will|would|can|could|should"
-_ADVERB = r"(?:(?:ever|typically|usually|personally|currently|generally|normally|also)\s+)?"
-_IN_FRONT = "in|on|at|if|when|given|under|prior|before|after|thinking|assuming|during|for|as|with|generally|overall"
-# What a long text loses, one after another, until it is short enough.
-_STEPS = tuple(
-    (re.compile(pattern, re.IGNORECASE), instead)
-    for pattern, instead in (
-        (r"\s*[(\[][^()\[\]]*[)\]]", ""),  # remarks
-        (r"^.*[.!>:]\s+(?=\w[^.!?]*\?$)", ""),  # what comes before the question
-        (r"\b(\w+),? or (?:un|in|dis|im)\1\b", r"\1"),  # "important or unimportant"
-        (r"^([^,]*),\s+[^,]{1,20},\s+(?!(?:and|or)\b)([^,]*)$", r"\1 \2"),  # ", unprompted,"
-        (r",\s*if (?:at all|any)\b,?", ""),
-        (r"\b(?:which|what) of (?:the following|these|those)\b", "which"),
-        (r"\s*\b(?:where|with) 1 (?:is|being|means)\b.*$", ""),
-        (rf"^(?:{_IN_FRONT})\b(?:[^\w,]+\w+){{0,12}},\s*(?=\w+\W+\w)", ""),  # "In your opinion, …"
-        (r"^(?:please|in general|overall)\b[\s,]*", ""),
-        (r"\b(?:typically|usually|personally|currently|generally)\s+", ""),
-        (rf"\s+(?:{_AUXILIARY}) you\s+(?:have|own|use|do|get|buy)?\s*\?$", "?"),
-        (rf"^(?:{_AUXILIARY}) (?:you|they|it|there)\s+{_ADVERB}", ""),
-        (r"^(?:to )?(?:consider|describe|regard|see) yourself(?: to be| as)?\s+(?:an?\s+|the\s+)?", ""),
-        (r"^(?:to what extent|what (?:is|are|was|were)|what'?s)\s+(?:do you\s+)?", ""),
-        (rf"(?<!^)\b(?:{_AUXILIARY}) you\s+", ""),
-        (r"\b(?:the|an?|your)\s+", ""),
-        (r"\?$", ""),
-        (rf"(?<=\s)(?:{_AUXILIARY}|be|been|it|that|of|to)\s+", ""),
-    )
-)
-_OF_QUESTIONS = 2  # the last steps
-# Words with which a shortened text does not end or go on.
-_DANGLING = frozenset(
-    f"""{_AUXILIARY.replace("|", " ")} a an and as at be by for from get how if in it of on or than that the these this
-    those to up what when which who whom will with you your""".split()
+_WORDS = tomllib.loads(files(__package__).joinpath("naming.toml").read_text("utf-8"))
+_CODE, _NUMBER, _INSTRUCTION, _MARKUP, _SEPARATOR, _COMPARES = map(re.compile, _WORDS["parts"].values())
+_DANGLING = frozenset(f"{_WORDS['auxiliary']} {_WORDS['dangling']}".split())
+_ONE_OF = {name: "|".join(_WORDS[name].split()) for name in ("auxiliary", "in_front")}
+_STEPS, _OF_QUESTIONS = (
+    [(re.compile(Template(pattern).safe_substitute(_ONE_OF), re.IGNORECASE), instead) for pattern, instead in steps]
+    for steps in _WORDS["steps"].values()
 )
 
 
@@ -81,20 +51,21 @@ def full_text(name: str, titles: Mapping[str, str]) -> str:
 def display_names(names: Sequence[str], titles: Mapping[str, str], most: int = MOST) -> dict[str, str]:
     """A different name of at most `most` characters for each of these columns."""
     parts = _divided(_texts(names, titles))
-    tags, found = _tags(parts), dict[str, str]()
+    tags = _tags(parts)
 
     def shown(name: str, is_item: bool) -> str:
         item, tag = parts[name].item, tags.get(parts[name].stem, "")
         text = fitted(item, most - len(tag) - 3, is_item) + f" ({tag})" if tag else fitted(item, most, is_item)
         return text if text == _spaced(name) else capital(text)  # a name stays as people know it
 
-    for name, own in parts.items():
-        found[name] = shown(name, bool(own.stem))
+    found = {name: shown(name, bool(own.stem)) for name, own in parts.items()}
     for same in _equal(found):
         found |= {name: shown(name, False) for name in same}
     for same in _equal(found):  # what differs between their texts
-        for name, text in zip(same, _differing([parts[name] for name in same]), strict=True):
-            found[name] = capital(both_ends(text, most))
+        words = [f"{parts[name].stem} {parts[name].item}".split() for name in same]
+        n_shared = next((k for k, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
+        for name, own_words in zip(same, words, strict=True):
+            found[name] = capital(both_ends(" ".join(own_words[n_shared:] or own_words), most))
     for same in _equal(found):
         for number, name in enumerate(same, start=1):
             mark = f" ({name if len(name) <= _TAG else number})"
@@ -229,13 +200,6 @@ def _equal(names: Mapping[str, str]) -> Iterator[list[str]]:
     return (each for each in groups.values() if len(each) > 1)
 
 
-def _differing(parts: Sequence[_Question]) -> list[str]:
-    """The texts from the first word in which they differ."""
-    words = [f"{own.stem} {own.item}".split() for own in parts]
-    n_shared = next((k for k, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
-    return [" ".join(own[n_shared:] or own) for own in words]
-
-
 def capital(text: str) -> str:
     """A text that begins with a capital letter."""
     return text[:1].upper() + text[1:]
@@ -246,7 +210,7 @@ def fitted(text: str, most: int, is_item: bool = False) -> str:
 
     Items differ at their beginning, which is kept in their own words; questions differ at their end, too.
     """
-    for pattern, instead in _STEPS[: -_OF_QUESTIONS if is_item else None]:
+    for pattern, instead in _STEPS if is_item else _STEPS + _OF_QUESTIONS:
         while len(text) > most:
             shorter = " ".join(pattern.sub(instead, text, count=1).split())
             if shorter == text or len(shorter.split()) < 2:
@@ -281,9 +245,6 @@ def clipped(text: str, most: int) -> str:
     if " " in head[most // 2 :]:
         head = head.rpartition(" ")[0]
     return _without_end(head.split(" ")) + "…"
-
-
-_COMPARES = re.compile(r"\d|\b(?:less|more|fewer|least|most|under|over|below|above|than)\b", re.IGNORECASE)
 
 
 def from_level(text: str, word: str) -> str:

@@ -9,6 +9,7 @@ Guarantees that gates exist, can decide, and do not depend on each other in a ci
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -98,11 +99,6 @@ class Skip:
         return cls(**state)
 
 
-def read_skips(state: Any) -> list[Skip]:
-    """The skips in the dictionary of a schema."""
-    return [Skip.from_dict(each) for each in (state if isinstance(state, list) else [state])]
-
-
 def checked(skips: Any, columns: Mapping[str, Column]) -> tuple[Skip, ...]:
     """Skips of a schema with their values as labels of the gates; refuses what the columns do not have."""
     if isinstance(skips, Skip) or not isinstance(skips, Iterable) or not all(isinstance(each, Skip) for each in skips):
@@ -161,10 +157,8 @@ def kept(skips: Iterable[Skip], columns: Mapping[str, Column]) -> tuple[Skip, ..
     for skip in skips:
         names = tuple(name for name in skip.columns if name in columns)
         if names and skip.asked_if in columns:
-            try:
+            with suppress(SchemaError):
                 found.append(_with_labels(Skip(names, skip.asked_if, skip.values), columns))
-            except SchemaError:
-                continue
     return tuple(found)
 
 
@@ -182,22 +176,20 @@ NOT_APPLICABLE = "not applicable"  # the name of this kind of missing answer
 UNKNOWN, ASKED, NOT_ASKED = 0, 1, 2
 
 
-def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolArray:
-    """Rows without any answer to a question, [row]; declared missing values are no answers."""
-    sources = columns[name].source_columns(name) or (name,)
-    if not any(each in table for each in (name, *sources)):
-        return np.ones(table.n_rows, bool)
-    if not columns[name].source_columns(name):
-        return table.cells(name).missing
-    return columns[name].unanswered(table.answers(columns, name, "ignore"))
-
-
-def cells_of_gate(columns: Mapping[str, Column], table: Table, name: str) -> Cells | None:
-    """The cells of a question that decides; None if the table does not have it."""
+def given_cells(columns: Mapping[str, Column], table: Table, name: str) -> Cells | None:
+    """The cells of a question; None if the table does not have it."""
     sources = columns[name].source_columns(name)
     if not any(each in table for each in (name, *sources)):
         return None
     return table.gathered(columns, name, "ignore") if sources else table.cells(name)
+
+
+def unanswered(columns: Mapping[str, Column], table: Table, name: str) -> BoolArray:
+    """Rows without any answer to a question, [row]; declared missing values are no answers."""
+    column, cells = columns[name], given_cells(columns, table, name)
+    if cells is None:
+        return np.ones(table.n_rows, bool)
+    return column.unanswered(column.answered(cells)) if column.source_columns(name) else cells.missing
 
 
 def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
@@ -206,13 +198,21 @@ def says(gate: Column, skip: Skip, cells: Cells) -> NDArray[np.int8]:
         code = _selected(gate, gate.answered(cells))[:, [gate.labels.index(value) for value in skip.values]]
         known = np.where((code == 0).all(axis=1), NOT_ASKED, UNKNOWN)
         return np.where((code == 1).any(axis=1), ASKED, known).astype(np.int8)
-    distinct, which = gate.answered(cells).hashable().factorise()
-    meaning, found = meanings(gate), np.full(len(distinct) + 1, UNKNOWN, np.int8)
-    for place, value in enumerate(distinct):
-        # A statement, such as one_of, or a number in a column of bands may be either.
-        if is_label(value) and (value in meaning or not gate.labels):
-            found[place] = ASKED if meaning.get(value, value) in skip.values else NOT_ASKED
-    return found[which]
+    labels, which = _labelled(gate, gate.answered(cells))
+    asked = np.isin(which, [at for at, label in enumerate(labels) if label in skip.values])
+    return np.where(which < 0, UNKNOWN, np.where(asked, ASKED, NOT_ASKED)).astype(np.int8)
+
+
+def _labelled(gate: Column, cells: Cells) -> tuple[list[Any], Integers]:
+    """The answers of a gate with labels, and the place of each row's, [row]; −1 if none or not known.
+
+    A statement, such as one_of, or a number in a column of bands may be several of them.
+    """
+    distinct, which = cells.hashable().factorise()
+    meaning = meanings(gate)
+    told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
+    labels = list(gate.labels) or list(dict.fromkeys(label for label in told if label is not None))
+    return labels, np.asarray([*(labels.index(each) if each in labels else -1 for each in told), -1], np.int32)[which]
 
 
 def _selected(gate: Column, cells: Cells) -> Integers:
@@ -236,11 +236,11 @@ def not_asked(
         out = np.zeros(table.n_rows, bool)
         for skip in own:
             gate, silent = skip.asked_if, ~answered[skip.asked_if]
-            if (cells := cells_of_gate(columns, table, gate)) is not None:
+            if (cells := given_cells(columns, table, gate)) is not None:
                 out |= says(columns[gate], skip, cells) == NOT_ASKED
             if gate in found:
                 out |= silent & found[gate]
-            guess = None if imputed is None else cells_of_gate(columns, imputed, gate)
+            guess = None if imputed is None else given_cells(columns, imputed, gate)
             if guess is not None:
                 out |= silent & ~led[skip] & (says(columns[gate], skip, guess) == NOT_ASKED)
         found[name] = out
@@ -319,11 +319,6 @@ class Gate(NamedTuple):
     labels: list[tuple[Any, ...]]
     which: Integers  # [row]
 
-    @property
-    def group(self) -> Integers:
-        """The same with rows without an answer as the last group, [row]."""
-        return np.where(self.which < 0, len(self.labels), self.which)
-
 
 def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[Any] = ()) -> tuple[Skip, ...]:
     """All skips of a table: questions of one gate and the same answers are one block, in order of the schema.
@@ -343,8 +338,8 @@ def find_skips(columns: Mapping[str, Column], table: Table, follows: Iterable[An
     gates = {(name, place): gate for name in order for place, gate in _gates(columns[name], table, name, gone[name])}
     patterns, number = np.unique(np.stack(list(missing.values())), axis=0, return_inverse=True)
     n_tests = len(patterns) * sum(len(gate.labels) for gate in gates.values())
-    counts = zip(gates.items(), _counts(list(gates.values()), patterns), strict=True)
-    found = {key: _decides(gate.group, each, n_tests) for (key, gate), each in counts}
+    counts = zip(gates, _counts(list(gates.values()), patterns), strict=True)
+    found = {key: _decides(each, n_tests) for key, each in counts}
     place = {name: at for at, name in enumerate(order)}
     chosen: dict[str, tuple[GateKey, tuple[int, ...]]] = {}
     for name, pattern in zip(missing, number.ravel().tolist(), strict=True):
@@ -393,16 +388,11 @@ def _gates(column: Column, table: Table, name: str, missing: BoolArray) -> Itera
                 others = tuple(label for label in fitted.labels if label != option)
                 yield at, Gate([others, (option,)], code[:, at])
             return
-        distinct, which = cells.hashable().factorise()
+        labels, which = _labelled(column, cells)
     except (SchemaError, TypeError):
         return
-    meaning = meanings(column)
-    told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
-    labels = list(column.labels) or list(dict.fromkeys(label for label in told if label is not None))
-    if not 2 <= len(labels) <= MOST_LABELS:
-        return
-    place = np.asarray([*(labels.index(label) if label in labels else -1 for label in told), -1], np.int32)
-    yield 0, Gate([(label,) for label in labels], place[which])
+    if 2 <= len(labels) <= MOST_LABELS:
+        yield 0, Gate([(label,) for label in labels], which)
 
 
 def _joins(which: Integers, asked: Sequence[int], gone: BoolArray) -> bool:
@@ -421,26 +411,24 @@ def _depends(gate: str, name: str, chosen: Mapping[str, tuple[GateKey, Any]]) ->
 
 
 def _counts(gates: Sequence[Gate], patterns: BoolArray) -> list[Integers]:
-    """Missing cells of each pattern [pattern, row] by the answer of each gate, [pattern, answer]; the last has none."""
+    """Missing cells of each pattern [pattern, row] by the answer of each gate, [pattern, answer].
+
+    The last answer is none, and the last pattern that of a question without any answer: the rows of each answer.
+    """
     ends = np.cumsum([0, *(len(gate.labels) + 1 for gate in gates)])
     one = np.zeros((patterns.shape[1], int(ends[-1])), np.float32)
     for gate, start in zip(gates, ends, strict=False):
-        one[np.arange(len(one)), start + gate.group] = 1
+        one[np.arange(len(one)), start + gate.which % (len(gate.labels) + 1)] = 1
     # One product is much faster than many narrow ones.
-    total = np.rint(patterns.astype(np.float32) @ one).astype(np.int64)
+    total = np.rint(np.vstack([patterns, np.ones(len(one))]).astype(np.float32) @ one).astype(np.int64)
     return [total[:, start:end] for start, end in pairwise(ends)]
 
 
-def _decides(which: Integers, counts: Integers, n_tests: int) -> dict[int, tuple[float, tuple[int, ...]]]:
-    """The patterns of missing cells that the answers of a gate decide, by `counts` [pattern, answer].
-
-    Each with the nats that its gaps cost given the answers, with a penalty for many answers, and after which answers
-    its questions are asked.
-    """
-    # Rows without an answer of the gate are the last group.
-    n_all = np.bincount(which, minlength=counts.shape[1])
+def _decides(counts: Integers, n_tests: int) -> dict[int, tuple[float, tuple[int, ...]]]:
+    """The patterns that a gate decides, by `_counts`: the cost of their gaps, and the answers that lead to them."""
+    n_all = counts[-1]
     n, found = n_all[:-1], {}
-    for place in np.flatnonzero((_nearly_all(n, counts[:, :-1]) & (n > 0)).any(axis=1)):
+    for place in np.flatnonzero((_nearly_all(n, counts[:-1, :-1]) & (n > 0)).any(axis=1)):
         m = counts[place, :-1]
         past = _past(n, m, n_tests)
         rest = (n > 0) & ~past
@@ -448,7 +436,8 @@ def _decides(which: Integers, counts: Integers, n_tests: int) -> dict[int, tuple
             m_all = counts[place]
             p = np.clip(m_all / np.maximum(n_all, 1), 1e-12, 1 - 1e-12)
             nats = -(m_all * np.log(p) + (n_all - m_all) * np.log1p(-p)).sum()
-            cost = float(nats + 0.5 * (n_all > 0).sum() * np.log(len(which)))
+            # In nats, with a penalty for many answers.
+            cost = float(nats + 0.5 * (n_all > 0).sum() * np.log(n_all.sum()))
             found[int(place)] = cost, tuple(np.flatnonzero(~past).tolist())
     return found
 
@@ -492,10 +481,7 @@ LEAST = 0.02  # smallest share of rows with an answer, and without one
 
 
 def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = False) -> list[tuple[str, ...]]:
-    """Blocks of at least two questions to which largely the same rows have no answer, in order of the columns.
-
-    With `alone`, also single questions.
-    """
+    """Blocks of questions, two or more unless `alone`, to which largely the same rows have no answer, in order."""
     blocks: list[tuple[list[str], BoolArray]] = []
     for name, column in columns.items():
         if column.role != "answer" or column.is_listed or not column.sites:
@@ -513,11 +499,8 @@ def missing_together(columns: Mapping[str, Column], table: Table, alone: bool = 
 
 
 def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
-    """The schema with one `Answered` column for each block of questions that are missing together in the table.
-
-    With `alone`, also for single questions. A schema that has such columns is returned as it is, so that a model can be
-    fitted again with its own schema.
-    """
+    """The schema with an `Answered` column for each block of questions that are missing together (`alone`: or one)."""
+    # A model can be fitted again with its own schema.
     if any(column.role == "pattern" for column in schema.values()):
         return schema
     added: dict[str, Column] = {}

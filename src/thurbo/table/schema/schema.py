@@ -7,9 +7,10 @@ Guarantees one order of sites everywhere, and a TOML file that people can read, 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -29,14 +30,15 @@ from thurbo.table.io.frames import MissingColumns, Table, as_table
 from thurbo.table.io.scan import RowSource
 from thurbo.table.schema import corrections
 from thurbo.table.schema import determined as following
-from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternatives, with_scales
+from thurbo.table.schema.descriptions import as_html, as_text, as_toml, with_alternative, with_scales
 from thurbo.table.schema.determined import Determined, find_before_fit, find_determined
 from thurbo.table.schema.naming import display_names, grids
-from thurbo.table.schema.routing import Skip, checked, find_skips, read_skips
+from thurbo.table.schema.routing import Skip, checked, find_skips
 from thurbo.table.schema.routing import kept as still
 from thurbo.table.schema.units import encoded_condition, in_standard_units, not_too_far
 
 Routing = Literal["given", "found", "outdated"]
+_NOTES: dict[str, Any] = {"title": str, "confidence": float, "why": str}  # on a column in a file, beside its settings
 
 
 class Schema(Mapping[str, Column]):
@@ -137,13 +139,18 @@ class Schema(Mapping[str, Column]):
 
     def __or__(self, other: Mapping[str, Column]) -> Schema:
         columns = {**self._columns, **check_mapping(other)}
-        kept = {name: reason for name, reason in self._reasons.items() if name not in other}
-        sure = {name: each for name, each in self._confidence.items() if name not in other}
-        skips = None if self._skips is None else still(self._skips, columns)
-        determined = self._determined and (following.kept(self._determined, other, columns) or None)
         changed = any(each.role == "answer" and self._columns.get(name) != each for name, each in other.items())
         routing: Routing = "outdated" if changed and self._routing == "found" else self._routing
-        return self._with(columns, routing, reasons=kept, confidence=sure, skips=skips, determined=determined)
+        return self._with(columns, routing, **self._known(other, columns))
+
+    def _known(self, changed: Collection[str], columns: Mapping[str, Column]) -> dict[str, Any]:
+        """What is known of the columns that did not change."""
+        return {
+            "reasons": {name: why for name, why in self._reasons.items() if name not in changed},
+            "confidence": {name: sure for name, sure in self._confidence.items() if name not in changed},
+            "skips": None if self._skips is None else still(self._skips, columns),
+            "determined": self._determined and (following.kept(self._determined, changed, columns) or None),
+        }
 
     def _with(self, columns: Mapping[str, Column], routing: Routing | None = None, **changes: Any) -> Schema:
         """A copy with these columns and changes; `routing` says where its skips are from, by default as before."""
@@ -218,10 +225,6 @@ class Schema(Mapping[str, Column]):
         skips : sequence of Skip
             They replace those that the schema has.
 
-        Returns
-        -------
-        Schema
-
         Examples
         --------
         >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
@@ -262,24 +265,24 @@ class Schema(Mapping[str, Column]):
         ordinary = tuple(name for name in source.names if name not in known)
         declared: Any = Ignore(missing=missing).missing
 
-        found = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
-        warn_of_spellings(found.columns)
-        lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
-        reasons = with_alternatives(found.reasons, found.confidence, found.otherwise)
-        reasons = {**reasons, **dict.fromkeys(lists, "each row lists few of many items")}
-        lists |= source.declared
+        found, titles = infer(ordinary, source.cells, source.kind == "numpy", book.notes, book.groups, dict(declared))
+        columns = {name: each.column for name, each in found.items()}
+        warn_of_spellings(columns)
+        reasons = {name: with_alternative(each) for name, each in found.items()}
+        reasons |= dict.fromkeys(source.lists, "each row lists few of many items")
         reasons |= dict.fromkeys(source.declared, "each cell is a list of comparisons")
+        lists: dict[str, Column] = {name: Ratings(score=each.scores) for name, each in source.lists.items()}
+        lists |= source.declared
+        own: dict[str, Any] = {"titles": titles, "confidence": {name: each.confidence for name, each in found.items()}}
         if source.owner is None:
-            columns = {**found.columns, **lists}
+            columns |= lists
             rules = find_before_fit(columns, source)
-            own: dict[str, Any] = {"titles": found.titles, "confidence": found.confidence}
             schema = cls(columns, reasons=reasons, skips=find_skips(columns, source, rules), **own)
             return schema._with(columns, "found", determined=rules or None)
-        second = [name for name, column in found.columns.items() if column.role == "id"]
-        others = found.columns | dict.fromkeys(second, Ignore("a second row identifier"))
+        second = [name for name, column in columns.items() if column.role == "id"]
+        columns |= dict.fromkeys(second, Ignore("a second row identifier"))
         reasons[source.owner] = "the row identifier of the long table"
-        columns = {source.owner: Id(), **others, **lists}
-        return cls(columns, reasons=reasons, titles=found.titles, confidence=found.confidence)
+        return cls({source.owner: Id(), **columns, **lists}, reasons=reasons, **own)
 
     def fit(self, frame: Any, *, sample_weight: Any = None) -> Schema:
         """A copy with every column fitted to a table: levels, locations and scales.
@@ -335,10 +338,6 @@ class Schema(Mapping[str, Column]):
             its own latent utility (`Categorical(ordered=True)`), more flexible; worth it with thousands of answers.
         columns : iterable of str, optional
             Names of the columns to change; all columns with ordered levels by default.
-
-        Returns
-        -------
-        Schema
 
         Examples
         --------
@@ -461,11 +460,7 @@ class Schema(Mapping[str, Column]):
     @cached_property
     def slices(self) -> dict[str, slice]:
         """Positions of each column's sites among all sites."""
-        places, start = {}, 0
-        for name, column in self.items():
-            places[name] = slice(start, start + len(column.sites))
-            start += len(column.sites)
-        return places
+        return _consecutive({name: len(column.sites) for name, column in self.items()})
 
     @property
     def n_sites(self) -> int:
@@ -499,16 +494,11 @@ class Schema(Mapping[str, Column]):
 
     @property
     def context(self) -> BoolArray:
-        """Which items of the same ranking may change the utility of each site once they were chosen: [site, item].
-
-        It has no items if no column has context.
-        """
-        sizes = [len(column.sites) * column.has_context for column in self.values()]
-        found = np.zeros((sum(len(column.sites) for column in self.values()), max(sizes, default=0)), bool)
-        first = 0
-        for column, size in zip(self.values(), sizes, strict=True):
-            found[first : first + size, :size] = ~np.eye(size, dtype=bool)
-            first += len(column.sites)
+        """Which items of its ranking may change the utility of each site once chosen, if any do: [site, item]."""
+        sizes = {name: len(column.sites) for name, column in self.items() if column.has_context}
+        found = np.zeros((self.n_sites, max(sizes.values(), default=0)), bool)
+        for name, size in sizes.items():
+            found[self.slices[name], :size] = ~np.eye(size, dtype=bool)
         return found
 
     def _by_site(self, values: list[Any]) -> NDArray[Any]:
@@ -518,12 +508,8 @@ class Schema(Mapping[str, Column]):
     @property
     def effect_slices(self) -> dict[str, slice]:
         """Positions of the features of each column whose items have attributes, among those of all columns."""
-        found, end = {}, 0
-        for name, column in self.items():
-            if column.design is not None:
-                found[name] = slice(end, end + column.design.matrix.shape[1])
-                end = found[name].stop
-        return found
+        designs = {name: column.design for name, column in self.items()}
+        return _consecutive({name: own.matrix.shape[1] for name, own in designs.items() if own is not None})
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -544,9 +530,8 @@ class Schema(Mapping[str, Column]):
         """Plain values for JSON or TOML: skips, determined, and columns: {name: {"kind": ..., ..., "why": reason}}."""
         columns = {}
         for name, column in self._columns.items():
-            sure = self._confidence.get(name)
-            notes = {"title": self._titles.get(name), "confidence": sure and round(sure, 2)}
-            notes["why"] = self._reasons.get(name)
+            sure = round(self._confidence.get(name, 0.0), 2)
+            notes = {"title": self._titles.get(name), "confidence": sure, "why": self._reasons.get(name)}
             columns[name] = {**column.to_dict(), **{key: text for key, text in notes.items() if text}}
         state: dict[str, Any] = {}
         if self._skips is not None:
@@ -562,10 +547,6 @@ class Schema(Mapping[str, Column]):
         ----------
         missing : dict or list
             Values, or {value: name}, such as [-9, -8] or {-9: "refused"}.
-
-        Returns
-        -------
-        Schema
 
         Examples
         --------
@@ -592,10 +573,6 @@ class Schema(Mapping[str, Column]):
         **settings
             Settings of the new column.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -620,10 +597,6 @@ class Schema(Mapping[str, Column]):
             All its answers, lowest first.
         table : table, optional
             As in `with_type`.
-
-        Returns
-        -------
-        Schema
 
         Raises
         ------
@@ -653,10 +626,6 @@ class Schema(Mapping[str, Column]):
         table : table, optional
             As in `with_type`.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -679,10 +648,6 @@ class Schema(Mapping[str, Column]):
         ----------
         titles : dict
             {name: text}; an empty text means that the question is called by the name of its column.
-
-        Returns
-        -------
-        Schema
 
         Raises
         ------
@@ -727,10 +692,6 @@ class Schema(Mapping[str, Column]):
         **settings
             Settings of the new column.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -772,10 +733,6 @@ class Schema(Mapping[str, Column]):
         table : table, optional
             As in `with_type`; with it, the type of each column is detected.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -807,18 +764,16 @@ class Schema(Mapping[str, Column]):
     ) -> Schema:
         """A copy with other questions in the place of some; with a table, they are read and skips are found again."""
         columns = {own: each for name in self for own, each in made.get(name, {name: self[name]}).items()}
+        known = self._known(made, columns)
         for name, column in ((own, each) for parts in made.values() for own, each in parts.items()):
             if source is not None and column.role == "answer":  # which raises, if its cells cannot be read
                 cells = source.answers(columns, name)
                 column.fit(cells).encode(cells)
-        kept = {name: why for name, why in self._reasons.items() if name not in made} | dict(reasons or {})
-        sure = {name: each for name, each in self._confidence.items() if name not in made}
-        skips = None if self._skips is None else still(self._skips, columns)
-        determined = self._determined and (following.kept(self._determined, made, columns) or None)
-        skips = skips if source is None else find_skips(columns, source, determined or ())
-        notes: Any = {"reasons": kept, "confidence": sure, "titles": self._titles | dict(titles or {})}
+        if source is not None:
+            known["skips"] = find_skips(columns, source, known["determined"] or ())
+        known |= {"reasons": known["reasons"] | dict(reasons or {}), "titles": self._titles | dict(titles or {})}
         routing: Routing = "found" if source is not None else "given" if self._routing == "given" else "outdated"
-        return self._with(columns, routing, skips=skips, determined=determined, **notes)
+        return self._with(columns, routing, **known)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Schema:
@@ -829,17 +784,19 @@ class Schema(Mapping[str, Column]):
         for name, entry in entries.items():
             if not isinstance(entry, Mapping):
                 raise SchemaError(f"{show(entry)} is not a table", column=name, remedy='give it a kind = "..."')
-            own = {key: value for key, value in entry.items() if key not in ("why", "title", "confidence")}
+            own = {key: value for key, value in entry.items() if key not in _NOTES}
             try:
                 columns[name] = column_from_dict(own)
             except SchemaError as error:
                 raise SchemaError(str(error), column=name) from None
-        reasons = {name: str(entry["why"]) for name, entry in entries.items() if "why" in entry}
-        titles = {name: str(entry["title"]) for name, entry in entries.items() if "title" in entry}
-        confidence = {name: float(entry["confidence"]) for name, entry in entries.items() if "confidence" in entry}
-        skips = read_skips(state["skips"]) if "skips" in state else None
+        titles, confidence, reasons = (
+            {name: read(entry[key]) for name, entry in entries.items() if key in entry} for key, read in _NOTES.items()
+        )
+        given = state.get("skips", [])
+        listed = [Skip.from_dict(each) for each in (given if isinstance(given, list) else [given])]
+        skips = listed if "skips" in state else None
         rules = [Determined.from_dict(each) for each in state["determined"]] if "determined" in state else None
-        found = cls(columns, reasons=reasons, titles=titles, skips=skips, determined=rules, confidence=confidence)
+        found = cls(columns, reasons=reasons, titles=titles, confidence=confidence, skips=skips, determined=rules)
         return found.declare_missing(state["missing"]) if state.get("missing") else found
 
     def to_toml(self, path: str | PathLike[str]) -> None:
@@ -865,10 +822,6 @@ class Schema(Mapping[str, Column]):
         path : str or path
             A file written by `to_toml` or by hand.
 
-        Returns
-        -------
-        Schema
-
         Raises
         ------
         SchemaError
@@ -889,6 +842,12 @@ def check_mapping(columns: Any) -> Mapping[str, Any]:
         remedy = 'give a dict, such as {"age": tb.Continuous(), "fan": tb.Binary()}, or use Schema.infer(table)'
         raise SchemaError(f"{show(columns)} is not a mapping from names to columns", remedy=remedy)
     return columns
+
+
+def _consecutive(sizes: Mapping[str, int]) -> dict[str, slice]:
+    """Positions of each part among those of all, one after another."""
+    ends = accumulate(sizes.values())
+    return {name: slice(end - sizes[name], end) for name, end in zip(sizes, ends, strict=True)}
 
 
 def with_row_names(columns: Mapping[str, Column], source: Table) -> Table:

@@ -63,10 +63,7 @@ def warn_of_swamped_columns(source: Table, blocks: Mapping[str, Block], rows: An
 
 
 def encoded_condition(column: Column, name: str, value: Any, n_rows: int) -> Block:
-    """A condition of a query as a block: the same cell in every row.
-
-    An error is in no row, and says what a condition may be, because there is no cell to correct.
-    """
+    """A condition of a query as a block, the same cell in every row; an error says what it may be, and no row."""
     cell = np.full(n_rows, None, object)
     cell[:] = [value] * n_rows
     same = Cells(name, cell, np.zeros(n_rows, bool), np.full(n_rows, None))
