@@ -36,7 +36,7 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def command(function: Function) -> Function:
-    """Register a command, with its options as options.toml declares them; a group stands for all of its options."""
+    """Register a command, with its options in the order of options.toml; a group stands for all of its options."""
     settings, hints = dict(signature(function).parameters), get_type_hints(function)
     groups: dict[str, Any] = {name: hints[name] for name in settings if is_dataclass(hints[name])}
     for name, group in groups.items():
@@ -65,19 +65,14 @@ class CommandInterrupted(Exception):
     """A command that was interrupted, with a sentence about what is left of its work."""
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"thurbo {__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-    ),
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
 ) -> None:
+    if version:
+        typer.echo(f"thurbo {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -20,12 +20,12 @@ Objective = StrEnum(
     "Objective",
     {"AUTO": "auto", "LIKELIHOOD": "likelihood", "MULTI_PREDICTION": "multi-prediction", "EXACT": "exact"},
 )
-Unobserved = StrEnum("Unobserved", "MARGINALIZE EXCLUDE")
-Ordinals = StrEnum("Ordinals", "UTILITIES CUTS")
-Masking = StrEnum("Masking", "CELLS NEIGHBOURS")
-Hidden = StrEnum("Hidden", "PROBABILITY LOG_ODDS")
-Ranked = StrEnum("Ranked", "RATING CHOICE")
-Sampling = StrEnum("Sampling", "AUTO SEQUENTIAL GIBBS MODES")
+Unobserved = StrEnum("Unobserved", {"MARGINALIZE": "marginalize", "EXCLUDE": "exclude"})
+Ordinals = StrEnum("Ordinals", {"UTILITIES": "utilities", "CUTS": "cuts"})
+Masking = StrEnum("Masking", {"CELLS": "cells", "NEIGHBOURS": "neighbours"})
+Hidden = StrEnum("Hidden", {"PROBABILITY": "probability", "LOG_ODDS": "log_odds"})
+Ranked = StrEnum("Ranked", {"RATING": "rating", "CHOICE": "choice"})
+Sampling = StrEnum("Sampling", {"AUTO": "auto", "SEQUENTIAL": "sequential", "GIBBS": "gibbs", "MODES": "modes"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,15 +18,7 @@ from scipy.special import expit
 
 from thurbo._concurrency import one_thread
 from thurbo.app.report import wording
-from thurbo.app.report.wording import (
-    FloatArray,
-    Texts,
-    brief_of,
-    listing,
-    percent,
-    quoted,
-    with_answer,
-)
+from thurbo.app.report.wording import FloatArray, Texts, brief_of, listing, percent, quoted, with_answer
 from thurbo.errors import SchemaError
 from thurbo.predict.segments import BoolArray, IntArray, Segments, scaled, segments
 from thurbo.table.columns import values
@@ -361,12 +353,8 @@ def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], Flo
     if not line.labels:
         middle = float(np.median(values))
         return (f"above {middle:.4g}",), (values > middle)[None].astype(float)
-    n_levels = len(line.labels)
-    if n_levels == 2:
-        return (line.labels[1],), (values >= 1)[None].astype(float)
-    cuts = range(1, n_levels)
-    words = tuple(line.labels[cut] if cut == n_levels - 1 else from_level(line.labels[cut], "at least") for cut in cuts)
-    return words, np.stack([values >= cut for cut in cuts]).astype(float)
+    words = (*(from_level(label, "at least") for label in line.labels[1:-1]), line.labels[-1])
+    return words, np.stack([values >= cut for cut in range(1, len(line.labels))]).astype(float)
 
 
 def _in_words(effect: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
@@ -392,15 +380,16 @@ def describe_factors(
     with one_thread():
         found = [_correlations(line, centred, squares, rows) for line in lines]
     correlation, records = np.reshape(found, (len(lines), factors.shape[1])), []
-    for k in range(factors.shape[1]):
-        own = correlation[:, k]
-        ends: dict[str, list[dict[str, Any]]] = {"high": [], "low": []}
-        for i in np.argsort(-np.abs(own), kind="stable"):
-            side = ends["high" if own[i] > 0 else "low"]
-            if abs(own[i]) >= _LEAST_CORRELATION and len(side) < _TOP:
-                name = lines[i].name
-                side.append({"column": name, "text": brief_of(texts or {}, name), "correlation": float(own[i])})
-        records.append({"factor": k + 1, "variance": float(np.average(squares[:, k], weights=rows)), **ends})
+    for k, own in enumerate(correlation.T):
+        order = [(lines[i].name, float(own[i])) for i in np.argsort(-np.abs(own), kind="stable")]
+        said = [
+            {"column": name, "text": brief_of(texts or {}, name), "correlation": value}
+            for name, value in order
+            if abs(value) >= _LEAST_CORRELATION
+        ]
+        high, low = ([each for each in said if sign * each["correlation"] > 0][:_TOP] for sign in (1, -1))
+        variance = float(np.average(squares[:, k], weights=rows))
+        records.append({"factor": k + 1, "variance": variance, "high": high, "low": low})
     return sorted(records, key=lambda each: -each["variance"])
 
 

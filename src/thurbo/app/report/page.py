@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from thurbo.app.report import pictures
 from thurbo.app.report.summary import measured, of_orders, summary, verdict
-from thurbo.app.report.wording import Texts, brief_of, line_label, missing_words, percent, time_words
+from thurbo.app.report.wording import Texts, brief_of, missing_words, number, percent, time_words, with_answer
 from thurbo.errors import ThurboError
 from thurbo.table.io.files import destination, write_atomically
 
@@ -116,11 +116,6 @@ def _blocks(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def number(value: float | None, digits: int = 2, sign: str = "") -> str:
-    """A number with fixed decimals and a typographic minus sign; with sign="+" it always shows its sign."""
-    return "–" if value is None else f"{value:{sign}.{digits}f}".replace("-", "\u2212")
-
-
 def breakable(text: str) -> Any:
     """User text in which a long word without spaces may break after _ / . - and between a small and a large letter."""
     from markupsafe import Markup, escape
@@ -132,7 +127,7 @@ def breakable(text: str) -> Any:
 def _facts(summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[str, Any] | None) -> str:
     """What hover needs, as JSON that cannot end its script element."""
     layout, texts, profiles = summary["map"], summary["texts"], summary["segments"]["profiles"]
-    segment_lines = [[line_label(line) for line in each["lines"][:3]] for each in profiles]
+    segment_lines = [[with_answer(line["brief"], line["answer"]) for line in each["lines"][:3]] for each in profiles]
     names = [texts[name]["brief"] for name in (heat["names"] if heat else ())]
     held = {
         "points": [list(p) for p in place["points"]],

@@ -14,7 +14,7 @@ import numpy as np
 
 from thurbo.app.report.cards import Described, answer_groups, named, row_map, segment_records
 from thurbo.app.report.pictures import layers, palette, segment_colours, strongest, training_course
-from thurbo.app.report.wording import NOTHING, brief_of, line_label, missing_kinds, texts_of
+from thurbo.app.report.wording import NOTHING, brief_of, missing_kinds, texts_of, with_answer
 from thurbo.errors import ThurboError
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.naming import clipped
@@ -144,7 +144,7 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
             ax.plot(ends, [height, height], color=colour, linewidth=2, solid_capstyle="butt")
             ax.plot(line["value"], height, "o", color=colour, markersize=6)
             ax.plot(line["overall"], height, "|", color=_INK, markersize=9)
-            labels[height] = line_label(line, 60)
+            labels[height] = clipped(with_answer(line["brief"], line["answer"]), 60)
             height -= 1
         height -= 0.6
     ax.set(xlim=(-0.02, 1.02), ylim=(height, 0.8), xlabel="share of the answer; the tick is that of all rows")
@@ -180,8 +180,8 @@ def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any
         ax.plot([line["share_off"], line["share_on"]], [-k, -k], color=_LINE, linewidth=2)
         ax.plot(line["share_off"], -k, "o", markerfacecolor="white", color=_OFF, label="off" if k == 0 else None)
         ax.plot(line["share_on"], -k, "o", color=_ON, label="on" if k == 0 else None)
-    about = [{"brief": brief_of(described.texts, line["column"]), "answer": line["statement"]} for line in lines]
-    _lines(ax, [-k for k in range(len(lines))], [line_label(each, 56) for each in about])
+    labels = [clipped(with_answer(line["text"], line["statement"]), 56) for line in lines]
+    _lines(ax, [-k for k in range(len(lines))], labels)
     ax.set(xlim=(-0.02, 1.02))
     if lines:
         ax.legend(frameon=False, loc="best")

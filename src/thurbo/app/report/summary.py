@@ -16,19 +16,9 @@ from typing import Any
 import numpy as np
 
 from thurbo import __version__
-from thurbo.app.report import cards
+from thurbo.app.report import cards, wording
 from thurbo.app.report.cards import Described, plain
-from thurbo.app.report.wording import (
-    Texts,
-    brief_of,
-    codes_by_kind,
-    followers,
-    listing,
-    missing_kinds,
-    percent,
-    quoted,
-    with_answer,
-)
+from thurbo.app.report.wording import Texts, brief_of, listing, number, percent, quoted, with_answer
 from thurbo.errors import ConvergenceWarning
 from thurbo.predict.evaluation import are_seen
 from thurbo.predict.segments import statements
@@ -41,7 +31,6 @@ from thurbo.table.schema.routing import NOT_APPLICABLE, when
 HIDDEN = 0.1  # share of the answers
 MOSTLY = 0.5  # share of the rows that the model was fitted to, from which it has to be fitted once more
 TRUE_TO_WORD = 0.05  # calibration error, up to which probabilities are shares
-MINUS = "\u2212"
 QUICK = 180.0  # seconds of a fit, up to which "auto" fits once more
 
 
@@ -74,7 +63,8 @@ def verdict(held_out: Mapping[str, Any]) -> list[str]:
         if gain is None or low is None or high is None:
             continue
         is_clear = "clearly better" if low > 0 else "clearly worse" if high < 0 else "neither clearly better nor worse"
-        said.append(f"{is_clear} {than} ({gain:+.3f}, 95 % interval {low:+.3f} to {high:+.3f})".replace("-", MINUS))
+        gain, low, high = (number(each, 3, sign="+") for each in (gain, low, high))
+        said.append(f"{is_clear} {than} ({gain}, 95 % interval {low} to {high})")
     found = [f"By log score, the predictions are {' and '.join(said)}."] if said else []
     bins = held_out.get("calibration") or []
     n = sum(each["n"] for each in bins)
@@ -273,11 +263,11 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         words = "; ".join(f"{_names(each.names, texts)} as {each.kind} ({each.why})" for each in guessed)
         n = len({name for each in guessed for name in each.names})
         yield "check", _counted(n, "column", "read by a guess"), f"{words}. Correct this with thurbo check --edit."
-    asked = [
-        (each, (each["share_missing"] - each["share_counted_as_missing"]) / max(1 - each["share_not_applicable"], 1e-9))
-        for each in data["columns"]
-    ]
-    gone = sorted(((each["name"], share) for each, share in asked if share >= _MUCH_MISSING), key=lambda one: -one[1])
+    gone = list[tuple[str, float]]()
+    for each in data["columns"]:
+        share = each["share_missing"] - each["share_counted_as_missing"]
+        gone.append((each["name"], share / max(1 - each["share_not_applicable"], 1e-9)))
+    gone = sorted((each for each in gone if each[1] >= _MUCH_MISSING), key=lambda each: -each[1])
     if gone:
         shown = [f"{_names([name], texts)} {percent(share)}" for name, share in gone[:_NAMES]]
         more = f" and {len(gone) - _NAMES} more" if len(gone) > _NAMES else ""
@@ -288,7 +278,7 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         words = f"By {_names([data['weighted_by']], texts)}: {len(weight):,} rows are worth {effective:,.0f} of equal "
         words += f"weight; the largest weight is {weight.max():.1f} times the mean."
         yield "check" if effective < _HEAVY * len(weight) else "note", "Weighted", words
-    kinds = codes_by_kind(schema, data["missing"])
+    kinds = wording.codes_by_kind(schema, data["missing"])
     kinds.pop(NOT_APPLICABLE, None)
     if kinds:
         shown = []
@@ -306,7 +296,7 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
     if shown:
         words = f"{'; '.join(shown)}. This is not missing."
         yield "note", _counted(len(skipped), "question", "not asked of everyone"), words
-    together = followers(schema)
+    together = wording.followers(schema)
     if together:
         shown = [f"{_names(own, texts)} with {_names([stands], texts)}" for stands, own in together.items()]
         words = f"{'; '.join(shown)}. Such relations are no findings."
@@ -452,7 +442,7 @@ def _map(
 def _data(described: Described) -> dict[str, Any]:
     """Figures of all questions, columns outside the model, titles, and questions that are not asked of everyone."""
     schema, table = described.schema, described.table
-    missing = missing_kinds(schema, table)
+    missing = wording.missing_kinds(schema, table)
     columns = [
         cards.question_record(each, described.relative_weight, missing.get(each.name, {})) for each in described.answers
     ]
@@ -483,10 +473,10 @@ _LEAST_GRID = 3  # questions that are shown under one heading
 
 def _grids(described: Described, columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Questions with the same answers that stand side by side: their common words, and what each has of its own."""
-    titles, numbers, found = described.schema.titles, described.schema.grids, list[dict[str, Any]]()
-    for number, run in groupby(columns, lambda each: None if each["several"] else numbers.get(each["name"])):
+    titles, grids, found = described.schema.titles, described.schema.grids, list[dict[str, Any]]()
+    for grid, run in groupby(columns, lambda each: None if each["several"] else grids.get(each["name"])):
         names = [each["name"] for each in run]
-        if number is None or len(names) < _LEAST_GRID:
+        if grid is None or len(names) < _LEAST_GRID:
             continue
         stem, items = divided(names, titles)
         items = items if stem else [described.texts[name]["brief"] for name in names]

@@ -26,6 +26,11 @@ def percent(share: float | None) -> str:
     return f"{number}\u00a0%"
 
 
+def number(value: float | None, digits: int = 2, sign: str = "") -> str:
+    """A number with fixed decimals and a typographic minus sign; with sign="+" it always shows its sign."""
+    return "–" if value is None else f"{value:{sign}.{digits}f}".replace("-", "\u2212")
+
+
 def listing(names: Sequence[str]) -> str:
     """Names with commas and a final "and"."""
     return "".join(names) if len(names) < 2 else ", ".join(names[:-1]) + " and " + names[-1]
@@ -60,12 +65,6 @@ def with_answer(question: str, answer: str) -> str:
     """A question and its answer: "fan: Yes", "Have you seen it? Yes"."""
     mark = "" if question.endswith(("?", ".", "!", ":")) else ":"
     return f"{question}{mark} {answer}" if answer else question
-
-
-def line_label(line: Mapping[str, Any], most: int | None = None) -> str:
-    """What a line of a card or of a picture is about: the question with its answer, of at most so many letters."""
-    text = with_answer(line["brief"], line["answer"])
-    return text if most is None else clipped(text, most)
 
 
 def time_words(spent: Mapping[str, float]) -> str:
