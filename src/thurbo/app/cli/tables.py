@@ -152,17 +152,15 @@ def items_named(schema: Any, text: str | None, column: str | None = None) -> dic
     if not names or (column is not None and column not in names):
         what = "the model" if column is None else f'column "{column}"'
         raise ThurboError(f"{what} has no lists of items; leave out --item-list")
-    found: dict[str, list[Any]] = {}
-    places = {name: {str(item): item for item in schema[name].labels} for name in ([column] if column else names)}
-    for part in filter(None, map(str.strip, text.split(","))):
-        holders = [name for name, known in places.items() if part in known]
-        if not holders:
-            raise ThurboError(f'there is no item "{part}"; use items of the training table with --item-list')
-        for name in holders:
-            found.setdefault(name, []).append(places[name][part])
-    if not found:
+    parts = [part for part in map(str.strip, text.split(",")) if part]
+    if not parts:
         raise ThurboError("--item-list names no item; separate items by commas")
-    return found
+    known = {name: {str(item): item for item in schema[name].labels} for name in ([column] if column else names)}
+    unknown = [part for part in parts if not any(part in own for own in known.values())]
+    if unknown:
+        raise ThurboError(f'there is no item "{unknown[0]}"; use items of the training table with --item-list')
+    found = {name: [own[part] for part in parts if part in own] for name, own in known.items()}
+    return {name: items for name, items in found.items() if items}
 
 
 def _completed(options: LongNames, schema: Any, lists: str | None) -> LongNames:

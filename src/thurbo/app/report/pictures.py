@@ -5,7 +5,9 @@ Shapes are path data, so that they follow the colours of the page and stay small
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from itertools import cycle
 from typing import Any
 
@@ -13,19 +15,7 @@ import numpy as np
 
 from thurbo.app.report.wording import FloatArray
 
-# From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
-_LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
-_DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
-# Segments: distinct in hue and lightness; the last is that of rows set apart by rule.
-SEGMENT_COLOURS = (
-    ("#23468f", "#8ab4f8"),
-    ("#c05f1d", "#f0a060"),
-    ("#2b7a57", "#6fcf9f"),
-    ("#8a3b8f", "#d593da"),
-    ("#8a6d00", "#d9bd4d"),
-    ("#a8324a", "#f08ba0"),
-)
-FEW_COLOUR = ("#7b828c", "#8d95a1")
+_COLOURS = tomllib.loads(files("thurbo.app.report").joinpath("colours.toml").read_text("utf-8"))
 MAP_WIDTH = 1000
 _MARGIN = 24
 _LABEL = 44  # least distance of two labels
@@ -36,16 +26,15 @@ MOST_IN_HEAT_MAP = 60
 def palette(n: int) -> list[dict[str, str]]:
     """Colours of n ordered groups, for light and dark pages."""
     shares = np.linspace(0, 1, n) if n > 1 else np.ones(n)
-    return [{"light": _blend(_LIGHT, share), "dark": _blend(_DARK, share)} for share in shares.tolist()]
+    return [{mode: _blend(own, share) for mode, own in _COLOURS["levels"].items()} for share in shares.tolist()]
 
 
 def segment_colours(profiles: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
     """The colour of each segment by its number."""
-    colours = cycle(SEGMENT_COLOURS)
-    pairs = {
-        each["segment"]: FEW_COLOUR if each["few_answers"] or each["not_asked"] else next(colours) for each in profiles
-    }
-    return {number: {"light": light, "dark": dark} for number, (light, dark) in pairs.items()}
+    colours = cycle(_COLOURS["segments"])
+    by_rule = {each["segment"] for each in profiles if each["few_answers"] or each["not_asked"]}
+    numbers = [each["segment"] for each in profiles]
+    return {number: _COLOURS["few"] if number in by_rule else next(colours) for number in numbers}
 
 
 def _blend(anchors: Sequence[str], share: float) -> str:
