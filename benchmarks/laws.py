@@ -236,7 +236,7 @@ def drawn(model: tb.TBM, size: Size, rng: np.random.Generator, data: Any) -> Fig
 
 def typed_rows(model: tb.TBM, size: Size, rng: np.random.Generator) -> Figures:
     """An answer that is typed in says the same as a condition, and the explorer shows the same numbers."""
-    from thurbo.app.explorer.session import Session
+    from thurbo.app.explorer import Session
 
     names, nothing, worst, shown = labelled(model), empty(model), 0.0, 0.0
     session = None

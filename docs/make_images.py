@@ -23,7 +23,8 @@ from tests.browser.install import browser
 import thurbo as tb
 from thurbo.app import demo
 from thurbo.app.editor import Editor
-from thurbo.app.explorer import Server, Session
+from thurbo.app.explorer import Session
+from thurbo.app.server import Server
 
 IMAGES = Path(__file__).parent / "images"
 SURVEY = "religion-survey.csv"  # of tests/data/surveys

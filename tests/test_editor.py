@@ -114,6 +114,11 @@ def test_corrections_change_all_questions_with_the_same_answers(editor: Editor) 
     assert set(editor.schema["do you sing"].labels) == set(LEVELS)
 
 
+def test_the_page_hears_of_questions_that_are_no_longer_alike(editor: Editor) -> None:
+    changed = do(editor, "type", names=["do you sing"], kind="ordinal")["questions"]
+    assert {each["name"]: each["same"] for each in changed} == {"do you sing": [], "do you dance": []}
+
+
 def test_a_question_gets_a_text_and_reports_its_name(editor: Editor) -> None:
     found = do(editor, "text", names=["kind of car"], text="  Which make   is it?")
     assert found["questions"][0]["brief"] == editor.schema.display_names["kind of car"] == "Which make is it?"

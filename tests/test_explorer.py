@@ -19,7 +19,8 @@ import pytest
 import thurbo as tb
 from tests.known import MEDIA, PARTIES, TRUST, known_members, known_model
 from thurbo.app import server as served
-from thurbo.app.explorer import Server, Session
+from thurbo.app.explorer import Session
+from thurbo.app.server import Server
 from thurbo.errors import ThurboError
 
 N = 90

@@ -64,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "app": set(),
     "app.report": _TABLES | {"_concurrency", "predict", "cross_evaluation"},
     "app.server": set(),
-    "app.explorer": _TABLES | {"predict", "app.report", "app.server"},
+    "app.explorer": _TABLES | {"app.report"},
     "app.editor": _TABLES,
     "app.demo": _TABLES | {"table.datasets", "fit", "predict", "tbm", "app.report"},  # fit: objectives
     "app.cli": _TABLES

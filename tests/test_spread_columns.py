@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.app.explorer.session import Session
+from thurbo.app.explorer import Session
 from thurbo.errors import SchemaError
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.routing import not_asked

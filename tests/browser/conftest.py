@@ -159,7 +159,8 @@ def explored_kinds() -> Iterator[Any]:
 
 
 def _running(survey: Survey, title: str) -> Iterator[Any]:
-    from thurbo.app.explorer import Server, Session
+    from thurbo.app.explorer import Session
+    from thurbo.app.server import Server
 
     server = Server(Session(survey.model, survey.frame, title=title))
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -189,7 +189,8 @@ def test_a_segment_is_selected_by_keyboard(explored: Any, watched: Watched) -> N
 def test_labels_stay_text_in_the_explorer(nasty_survey: Survey, watched: Watched) -> None:
     import threading
 
-    from thurbo.app.explorer import Server, Session
+    from thurbo.app.explorer import Session
+    from thurbo.app.server import Server
 
     server = Server(Session(nasty_survey.model, nasty_survey.frame, title=NASTY))
     threading.Thread(target=server.serve_forever, daemon=True).start()

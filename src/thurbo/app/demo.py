@@ -6,8 +6,10 @@ the hidden units, predict under conditions, impute one respondent's missing answ
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,21 +19,9 @@ import numpy as np
 from thurbo import _importing
 from thurbo.table.io.files import destination, write_atomically
 
-TITLE = "Star Wars survey: 1,186 respondents"
-SOURCE = "FiveThirtyEight, Star Wars survey (2014), licensed CC BY 4.0; column names shortened."
 SHARE_MASKED = 0.1
-# Columns that colour the map.
-COLOUR_BY = ("fan", "seen: The Phantom Menace", "Jar Jar Binks", "Darth Vader", "gender", "age", "films", "shot_first")
-# Column, answer, and conditions to compare.
-WHAT_IF = (
-    ("fan", "Yes", ("age >= 45-60", "age <= 30-44")),
-    ("shot_first", "Han", ("age >= 45-60", "age <= 30-44")),
-    (
-        "fan",
-        "Yes",
-        ("films: The Empire Strikes Back > The Phantom Menace", "films: The Phantom Menace > The Empire Strikes Back"),
-    ),
-)
+_ABOUT = tomllib.loads(files("thurbo.app").joinpath("demo.toml").read_text("utf-8"))
+TITLE, SOURCE, COLOUR_BY, WHAT_IF = (_ABOUT[key] for key in ("title", "source", "colour_by", "what_if"))
 
 
 class DemoResults(NamedTuple):
@@ -104,13 +94,11 @@ def mask(frame: Any, schema: Any, seed: int) -> Any:
 
 def ask(model: Any, frame: Any, questions: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[dict[str, Any]]:
     """P(answer | condition) for a respondent with no other answers."""
-    empty = frame.iloc[:1].copy()
-    for name in model.schema_.modelled:
-        for source in model.schema_[name].source_columns(name):
-            empty[source] = None
-    found = []
+    schema, found = model.schema_, list[dict[str, Any]]()
+    sources = [source for name in schema.modelled for source in schema[name].source_columns(name)]
+    empty = frame.iloc[:1].assign(**dict.fromkeys(sources))
     for column, label, conditions in questions:
-        place = list(model.schema_[column].labels).index(label)
+        place = list(schema[column].labels).index(label)
         for given in conditions:
             probability = float(np.asarray(model.predict_proba(empty, column, given=[given]))[0, place])
             found.append({"column": column, "label": label, "given": given, "probability": probability})
@@ -127,14 +115,14 @@ def impute_one(model: Any, frame: Any, most: int = 5) -> dict[str, Any]:
     names = [name for name in schema.modelled if schema[name].kind != "multiselect"]
     empty = {name: frame[list(schema[name].source_columns(name))].isna().all(axis=1).to_numpy() for name in names}
     out = not_asked(schema, schema.skips, as_table(frame))
-    gaps = np.stack([each & ~out.get(name, False) for name, each in empty.items()], axis=1)
-    n_gaps = gaps.sum(axis=1)
+    gaps = {name: each & ~out.get(name, False) for name, each in empty.items()}
+    n_gaps = np.sum(list(gaps.values()), axis=0)
     places = np.flatnonzero((n_gaps >= 3) & (n_gaps <= most))
     place = int(places[0])
     # Together with similar rows, so that the functions compiled for the evaluation are used again.
     rows = frame.iloc[places[:100]]
     answers = []
-    for name in (name for name, gap in zip(names, gaps[place], strict=True) if gap):
+    for name in (name for name, gap in gaps.items() if gap[place]):
         probability = np.asarray(model.predict_proba(rows, name), float)[0]
         best = int(probability.argmax())
         label = str(schema[name].labels[best])
@@ -147,39 +135,10 @@ def print_results(found: DemoResults) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from thurbo.app.report.wording import percent
+    from thurbo.app.report.page import template
 
-    s, respondent = found.summary, found.respondent
-    data, fit, check = s["data"], s["fit"], s["held_out"]
-    took = "" if fit["seconds"] is None else f" in {fit['seconds']:.1f} s"
-    lines = [
-        s["title"],
-        f"{data['n_rows']:,} respondents, {data['n_columns']} questions, "
-        f"{percent(data['share_missing'])} of answers missing.",
-        f"{fit['n_hidden']} hidden units, objective {fit['objective']}, fitted{took}, {fit['n_epochs']} epochs.",
-        "",
-        "Findings",
-        *(f"  {each['words']}" for each in s["findings"] if each["kind"] != "accuracy"),
-        "",
-        "Predictive accuracy",
-        f"  {check['n_cells']:,} answers were masked before fitting, then predicted from the other answers.",
-        f"  Correct: {percent(check['accuracy'])} of the model's predictions, {percent(check['accuracy_marginal'])} "
-        f"with the most common answer, {percent(check['accuracy_logistic'])} with "
-        "a regression of each question on all others.",
-        f"  Mean log-likelihood per answer (nats): {check['log_score']:.3f} for the model, "
-        f"{check['log_score_marginal']:.3f} for the shares of answers, {check['log_score_logistic']:.3f} for the "
-        "regressions.",
-        "",
-        "Predictions under a condition, for a respondent with no other answers",
-        *(f"  {w['column']}: {w['label']}, given {w['given']}: {percent(w['probability'])}" for w in s["what_if"]),
-        "",
-        f"Imputed answers of respondent {respondent['row'] + 1}, who skipped {len(respondent['filled'])} questions",
-        *(f"  {a['column']}: {a['answer']} (probability {percent(a['probability'])})" for a in respondent["filled"]),
-        "",
-        f"Report: {found.page}",
-    ]
     console = Console(highlight=False, soft_wrap=True)
-    for text in lines:
+    for line in template("demo.txt.j2", found.summary["texts"]).render(found._asdict()).splitlines():
         # Headings are the lines without indentation and without a full stop.
-        heading = bool(text) and not text.startswith(" ") and not text.endswith(".")
-        console.print(Text(text, style="bold" if heading else ""))
+        heading = bool(line) and not line.startswith(" ") and not line.endswith(".")
+        console.print(Text(line, style="bold" if heading else ""))

@@ -35,7 +35,7 @@ class Served(Protocol):
     """What a page needs: its files, and what it can ask."""
 
     command: ClassVar[str]  # that prints the address
-    files: ClassVar[Mapping[str, str]]  # path of each file in this package, by the last part of its address; "": page
+    page: ClassVar[str]  # name of its files in assets: page.html, page.js and page.css
 
     @property
     def questions(self) -> Mapping[str, Callable[[Mapping[str, Any]], Any]]:
@@ -103,14 +103,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._refuse(404, f"there is nothing here; open the address that {self.server.session.command} printed")
 
     def do_GET(self) -> None:
-        """The page and its files."""
-        part = self._part()
-        if part is None or part not in self.server.session.files:
+        """The page, its own files and those that all pages share."""
+        part, page = self._part(), self.server.session.page
+        if part not in {"", *(f"{name}.{ending}" for name in (page, "page") for ending in ("js", "css"))}:
             self._refuse_address()
             return
-        path = self.server.session.files[part]
-        kind = f"{KINDS[path.rpartition('.')[2]]}; charset=utf-8"
-        self._send(200, files("thurbo.app").joinpath(path).read_bytes(), kind)
+        name = part or f"{page}.html"
+        kind = f"{KINDS[name.rpartition('.')[2]]}; charset=utf-8"
+        self._send(200, files("thurbo.app").joinpath("assets", name).read_bytes(), kind)
 
     def do_POST(self) -> None:
         """A question of the page, answered as JSON."""

@@ -12,14 +12,17 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import is_dataclass
+from functools import partial, wraps
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from inspect import Parameter, Signature, signature
+from types import ModuleType
 from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 
 from thurbo import __version__
-from thurbo.app.cli.options import declared
+from thurbo.app.cli.options import declared, place
 from thurbo.errors import ConvergenceWarning, NumericalWarning, SchemaWarning, ThurboError, in_toml
 
 app = typer.Typer(
@@ -29,30 +32,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
 def command(function: Function) -> Function:
-    """Register a command, with its options as options.toml declares them; a group stands for all of its options."""
-    parameters: list[Parameter] = []
-    groups: dict[str, Any] = {}
-    hints = get_type_hints(function)
-    for name, parameter in signature(function).parameters.items():
-        kind: Any = hints[name]
-        if hasattr(kind, "_fields"):
-            groups[name], own = kind, get_type_hints(kind)
-            each = [(field, kind._field_defaults[field], own[field]) for field in kind._fields]
-        else:
-            each = [(name, parameter.default, kind)]
-        for field, default, hint in each:
-            annotation: Any = Annotated[hint, declared(function.__name__, field, default is False)]
-            parameters.append(Parameter(field, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    """Register a command, with its options in the order of options.toml; a group stands for all of its options."""
+    settings, hints = dict(signature(function).parameters), get_type_hints(function)
+    groups: dict[str, Any] = {name: hints[name] for name in settings if is_dataclass(hints[name])}
+    for name, group in groups.items():
+        del settings[name]
+        settings |= signature(group).parameters
+        hints |= get_type_hints(group)
+    parameters = []
+    for name in sorted(settings, key=partial(place, function.__name__)):
+        option = declared(function.__name__, name, settings[name].default is False)
+        changed: dict[str, Any] = {"kind": Parameter.KEYWORD_ONLY, "annotation": Annotated[hints[name], option]}
+        parameters.append(settings[name].replace(**changed))
 
     @wraps(function)
     def run(**given: Any) -> None:
-        for name, kind in groups.items():
-            given[name] = kind(**{field: given.pop(field) for field in kind._fields})
+        for name, group in groups.items():
+            given[name] = group(**{each: given.pop(each) for each in signature(group).parameters})
         function(**given)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -65,26 +65,36 @@ class CommandInterrupted(Exception):
     """A command that was interrupted, with a sentence about what is left of its work."""
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"thurbo {__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-    ),
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
 ) -> None:
+    if version:
+        typer.echo(f"thurbo {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def lazy(name: str) -> ModuleType:
+    """A module that is loaded when something of it is first used."""
+    if name not in sys.modules:
+        spec: Any = find_spec(name)
+        spec.loader = LazyLoader(spec.loader)
+        sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 def say(message: str) -> None:
     """Print a line of progress to standard error."""
     typer.echo(message, err=True)
+
+
+def one_line(message: object) -> str:
+    """A message in the words of the command line and of schema files."""
+    return in_toml(" ".join(str(message).split()))
 
 
 def counted(n: int, what: str) -> str:
@@ -97,8 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     atexit.register(gc.freeze)  # the process ends: to search for garbage among all that was loaded would take .6 s
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = in_toml(_flat(str(message))).replace("max_epochs=", "--epochs ")  # in the words of the command line
-        say(f"thurbo: warning: {text}")
+        say(f"thurbo: warning: {one_line(message).replace('max_epochs=', '--epochs ')}")
 
     with warnings.catch_warnings():  # thurbo's warnings in one line each, and none of other libraries
         warnings.simplefilter("ignore")
@@ -115,11 +124,11 @@ def _run(arguments: list[str] | None) -> int:
     try:
         status = app(args=arguments, prog_name="thurbo", standalone_mode=False)
     except ThurboError as error:
-        _fail(str(error))
+        _fail(error)
     except ModuleNotFoundError as error:
         _fail(f"this needs {error.name}, which is not installed; install it with: pip install 'thurbo[all]'")
     except CommandInterrupted as error:
-        _fail(str(error), status=130)
+        _fail(error, status=130)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", status=130)
     except Exception as error:
@@ -148,10 +157,6 @@ def _usage_sentence(error: Any, arguments: list[str]) -> str:
     return f"{message}; see {context.command_path if context is not None else 'thurbo'} --help"
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _fail(sentence: str, status: int = 2) -> NoReturn:
-    say("thurbo: " + in_toml(_flat(sentence)))
+def _fail(sentence: object, status: int = 2) -> NoReturn:
+    say(f"thurbo: {one_line(sentence)}")
     sys.exit(status)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thurbo.app.cli import options, tables
-from thurbo.app.cli.app import CommandInterrupted, command, counted, say
+import thurbo
+from thurbo.app.cli import options
+from thurbo.app.cli.app import CommandInterrupted, command, counted, lazy, say
+from thurbo.app.cli.options import LongNames, Request, Work, Written
 from thurbo.errors import ThurboError
+
+if TYPE_CHECKING:
+    from thurbo.app.cli import results, tables
+else:  # read when a command runs: they load dataframe libraries
+    results, tables = lazy("thurbo.app.cli.results"), lazy("thurbo.app.cli.tables")
 
 
 @command
@@ -28,28 +35,21 @@ def check(
     edit: bool = False,
     port: int = 0,
     browser: bool = True,
-    names: options.LongNames,
+    names: LongNames,
 ) -> None:
     """Show how a file is read: what is modelled, what to check and why, what is left out, and all problems.
 
     With --edit, correct it in the browser.
     """
-    from thurbo.app.cli import results
-    from thurbo.app.cli.results import problems
-    from thurbo.table.io.frames import as_table
-    from thurbo.table.io.scan import Scan
-
     if edit and output is None:
         output = schema or data.with_suffix(".toml")
         if schema is None and output.exists():
             raise ThurboError(f"{output} exists; give -s {output} to go on with it, or -o for another file")
     if output is not None:
-        tables.check_output_as(output, ".toml")
-    frame, found = with_schema(data, schema, names, missing, in_parts=True)
-    scanned = frame if isinstance(frame, Scan) else None
-    if scanned is not None:
-        frame = scanned.typical()
-    if not as_table(frame).n_rows:
+        tables.check_output(output, ".toml")
+    read, found = with_schema(data, schema, names, missing, in_parts=True)
+    frame = read.typical() if isinstance(read, thurbo.Scan) else read
+    if not tables.n_rows(frame):
         raise ThurboError(f'"{data}" has no rows; give at least one row')
     if edit and output is not None:
         from thurbo.app.editor import Editor
@@ -59,10 +59,10 @@ def check(
         follows = f" Next: thurbo fit {data} -s {output} -o {data.with_suffix('.thurbo').name}"
         say(f"The schema is in {output}.{follows}" if editor.is_saved else "The last changes were not saved.")
         return
-    errors = problems(found, frame)
-    if scanned is not None:
-        say(f"shown: a sample of {counted(as_table(frame).n_rows, 'row')} of {scanned.n_rows:,}; checked: all of them")
-        tables.check_rows(scanned, found.fit(frame))
+    errors = results.problems(found, frame)
+    if isinstance(read, thurbo.Scan):
+        say(f"shown: a sample of {counted(tables.n_rows(frame), 'row')} of {read.n_rows:,}; checked: all of them")
+        tables.check_rows(read, found.fit(frame))
     results.show_summary(found, frame, data, errors)
     if schema is None and names.row is None and (advice := tables.hint(frame)):
         typer.echo(advice)
@@ -76,11 +76,9 @@ def check(
 
 
 def with_schema(
-    data: Path, path: Path | None, names: options.LongNames, missing: str | None = None, in_parts: bool = False
+    data: Path, path: Path | None, names: LongNames, missing: str | None = None, in_parts: bool = False
 ) -> tuple[Any, Any]:
     """A table with its schema, from the schema file if there is one; `missing` are codes such as "-9=refused,-8"."""
-    from thurbo.table.schema.schema import Schema
-
     codes: dict[str, str] = {}
     for part in filter(None, map(str.strip, (missing or "").split(","))):
         value, _, name = (word.strip() for word in part.partition("="))
@@ -89,7 +87,9 @@ def with_schema(
         codes[value] = name or value
     if missing is not None and not codes:
         raise ThurboError("--missing names no value; write for example --missing -9,-8")
-    chosen = None if path is None else Schema.from_toml(path)  # first, because reading a large table takes longer
+    chosen = (
+        None if path is None else thurbo.Schema.from_toml(path)
+    )  # first, because reading a large table takes longer
     return tables.read_long(data, names, chosen, codes, in_parts)
 
 
@@ -100,7 +100,7 @@ def fit(
     *,
     schema: Path | None = None,
     missing: str | None = None,
-    names: options.LongNames,
+    names: LongNames,
     hidden: int | None = None,
     factors: int | None = None,
     epochs: int | None = None,
@@ -114,13 +114,16 @@ def fit(
     resume: bool = False,
     seed: int = 0,
     devices: int | None = None,
-    several: options.Processes,
-    run: options.Work,
+    distributed: bool = False,
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process: int | None = None,
+    run: Work,
 ) -> None:
     """Fit a model to a table and save it."""
     began = time.perf_counter()
-    is_first = _joined(several)
-    tables.check_output_as(output)
+    is_first = _joined(distributed, coordinator, processes, process)
+    tables.destination(output)
     state = checkpoint or (_beside(output) if resume else None)
     if state is not None and state.absolute() == output.absolute():
         raise ThurboError("--checkpoint and --output name the same file; give --checkpoint another name")
@@ -128,26 +131,20 @@ def fit(
     is_table = schema is None and names.row is None
     if is_first and not run.quiet and is_table and (advice := tables.hint(frame)):
         say(advice)
-    from thurbo.fit.settings import Learning, Prediction
-    from thurbo.tbm import TBM
-
-    share: Any = "auto" if hold_out is None else hold_out
-    how: dict[str, Any] = {"validation_fraction": share, "devices": "auto" if devices is None else devices}
-    learning: Any = None if hold_out is None and devices is None else Learning(**how)
+    how = _given(validation_fraction=hold_out, devices=devices)
     if masking is not None:
-        learning = Prediction(masking=masking.value, **how)
-    model = TBM(
+        how["masking"] = masking.value
+    learning = thurbo.Learning if masking is None else thurbo.Prediction
+    model = thurbo.TBM(
         found if ordinals is None else found.read_ordinals(ordinals.value),
-        n_hidden="auto" if hidden is None else hidden,
-        n_factors="auto" if factors is None else factors,
-        max_epochs="auto" if epochs is None else epochs,
         objective=objective.value,
         unobserved=unobserved.value,
-        learning=learning,
+        learning=learning(**how) if how else None,
         max_time=max_time,
         checkpoint=state,
         random_state=seed,
         verbose=not run.quiet,
+        **_given(n_hidden=hidden, n_factors=factors, max_epochs=epochs),
     )
     before = time.perf_counter() - began  # reading the file
     model.fit(frame)
@@ -164,16 +161,19 @@ def fit(
         typer.echo(line)
 
 
-def _joined(several: options.Processes) -> bool:
+def _given(**settings: Any) -> dict[str, Any]:
+    """The settings that were given; the others have their defaults."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _joined(distributed: bool, *place: Any) -> bool:
     """Join the other processes of this job, if there are any; whether this is the one that writes files."""
-    if not several.distributed:
-        if any(each is not None for each in several[1:]):
+    if not distributed:
+        if any(each is not None for each in place):
             raise ThurboError("--coordinator, --processes and --process are for --distributed; give that, too")
         return True
-    from thurbo import parallel
-
-    parallel.initialize(*several[1:])
-    return parallel.is_first()
+    thurbo.distributed.initialize(*place)
+    return thurbo.distributed.is_first()
 
 
 def _interrupted(model: Any, output: Path, state: Path | None) -> CommandInterrupted:
@@ -193,16 +193,15 @@ def _beside(output: Path) -> Path:
 
 def _summary(model: Any, frame: Any, output: Path) -> list[str]:
     from thurbo.app.report.wording import time_words
-    from thurbo.table.io.frames import as_table
 
-    n_rows, schema, history = getattr(frame, "n_rows", None) or as_table(frame).n_rows, model.schema_, model.history_
+    schema, history = model.schema_, model.history_
     units = counted(model.weights_.shape[1], "hidden unit")
     if model.loadings_.shape[1]:
         units += f" and {counted(model.loadings_.shape[1], 'factor')}"
     missing = "exclude" if schema.listed else model.unobserved
     held_out = [record["held_out"] for record in history if "held_out" in record]
     lines = [
-        f"rows        {n_rows:,}",
+        f"rows        {tables.n_rows(frame):,}",
         f"columns     {len(schema.modelled)} of {len(schema)} modelled, {schema.n_sites} sites",
         f"model       {units}, objective {model.objective_}, missing cells {missing}d",
         f"predictions {'exact' if model.method_ == 'exact' else 'approximate (mean-field)'}",
@@ -215,64 +214,42 @@ def _summary(model: Any, frame: Any, output: Path) -> list[str]:
     return [*lines, f"saved       {output}"]
 
 
-def _open(
-    model: Path,
-    data: Path,
-    output: Path | None,
-    run: options.Written,
-    names: options.LongNames,
-    is_by_row: bool = False,
-) -> tuple[Any, Any]:
-    """A model and a table, if the output can be written; `names` are the columns of a long table.
+def _open(request: Request, output: Path | None, is_by_row: bool = False) -> tuple[Any, Any]:
+    """A model and a table, if the output can be written.
 
     If an answer `is_by_row`, a table of several files, or a large one, is read in pieces.
     """
-    from thurbo.table.io.frames import as_table
-    from thurbo.table.io.scan import Scan
-
-    in_parts = is_by_row and tables.in_parts(data, output)
+    in_parts = is_by_row and tables.in_parts(request.data, output)
     if output is not None:
         (tables.check_parts if in_parts else tables.check_output)(output)
-    fitted = tables.load(model)
-    frame, _ = tables.read_long(data, names, fitted.schema_, in_parts=in_parts)
-    if isinstance(frame, Scan):
-        if not run.quiet:
-            say(f"{data}: {counted(frame.n_rows, 'row')}")
-        return fitted, frame
-    if as_table(frame).owner is None:
-        frame, declared = tables.with_file_texts(data, frame, fitted.schema_)
+    fitted = thurbo.TBM.load(request.model)
+    frame, _ = tables.read_long(request.data, request, fitted.schema_, in_parts=in_parts)
+    if isinstance(frame, thurbo.Scan):
+        fitted.verbose = not request.quiet
+    elif tables.as_table(frame).owner is None:
+        frame, declared = tables.with_file_texts(request.data, frame, fitted.schema_)
         fitted.model_ = fitted.model_.with_missing(declared)
-    if not run.quiet:
-        say(f"{data}: {counted(as_table(frame).n_rows, 'row')}")
+    if not request.quiet:
+        say(f"{request.data}: {counted(tables.n_rows(frame), 'row')}")
     return fitted, frame
 
 
 @command
-def transform(
-    model: Path,
-    data: Path,
-    output: Path,
-    *,
-    kind: options.Hidden = options.Hidden.PROBABILITY,
-    names: options.LongNames,
-    run: options.Written,
-) -> None:
+def transform(request: Request, output: Path, *, kind: options.Hidden = options.Hidden.PROBABILITY) -> None:
     """Write the hidden units of each row, then the factors if the model has any."""
-    fitted, frame = _open(model, data, output, run, names, is_by_row=True)
-    from thurbo.app.cli import results
+    fitted, frame = _open(request, output, is_by_row=True)
 
     def answer(rows: Any) -> Any:
         found = fitted.transform(rows, output=kind.value)
         units = dict(zip(map(str, fitted.get_feature_names_out()), found.T, strict=True))
         return results.about(fitted.schema_, rows, units)
 
-    tables.write_rows(fitted, frame, output, run, answer, f"transform {kind.value}")
+    tables.write_rows(fitted, frame, output, request, answer, f"transform {kind.value}")
 
 
 @command
 def rank(
-    model: Path,
-    data: Path,
+    request: Request,
     output: Path,
     *,
     top: int = 10,
@@ -281,34 +258,26 @@ def rank(
     include_seen: bool = False,
     ranking: str | None = None,
     by: options.Ranked = options.Ranked.RATING,
-    names: options.LongNames,
-    run: options.Written,
 ) -> None:
     """Write the best items of each row, best first: row, item, utility (or probability of choice) and place."""
     if items is not None and item_list is not None:
         raise ThurboError("--items and --item-list cannot be combined; give one of them")
-    fitted, frame = _open(model, data, output, run, names, is_by_row=items is None)
-    from thurbo.app.cli import results
-
+    fitted, frame = _open(request, output, is_by_row=items is None)
     chosen = results.items_to_rank(fitted.schema_, frame, items, item_list)
-    how: dict[str, Any] = {"top": top, "items": chosen, "exclude_seen": not include_seen, "column": ranking}
-    how["by"] = by.value
-    tables.write_rows(fitted, frame, output, run, lambda rows: fitted.rank(rows, **how), f"rank {how!r}")
+    how = {"top": top, "items": chosen, "exclude_seen": not include_seen, "column": ranking, "by": by.value}
+    tables.write_rows(fitted, frame, output, request, lambda rows: fitted.rank(rows, **how), f"rank {how!r}")
 
 
 @command
 def impute(
-    model: Path,
-    data: Path,
+    request: Request,
     output: Path,
     *,
     draws: int = 0,
     fill: list[str] | None = None,
     flag: bool = False,
     item_list: str | None = None,
-    names: options.LongNames,
     seed: int = 0,
-    run: options.Written,
 ) -> None:
     """Write the table with its empty cells imputed; all other cells stay as they are in the file, byte for byte.
 
@@ -319,49 +288,38 @@ def impute(
     A long table stays long: the items of --item-list are added to each row that lacks them, column "filled" marks the
     new lines, and the columns of the second table repeat on each line.
     """
-    fitted, frame = _open(model, data, output, run, names, is_by_row=not draws)
-    items = tables.items_named(fitted.schema_, item_list)
-    from thurbo.app.cli import results
-    from thurbo.table.io.frames import as_table
-    from thurbo.table.io.scan import Scan
-
-    kinds = tuple(fill or ())
-    if isinstance(frame, Scan):
-        fitted.verbose = not run.quiet
+    fitted, frame = _open(request, output, is_by_row=not draws)
+    items, kinds = tables.items_named(fitted.schema_, item_list), tuple(fill or ())
+    if isinstance(frame, thurbo.Scan):
         fitted.impute(frame, items=items, fill=kinds, flag=flag, out=output)
         return
-    if flag and (draws or as_table(frame).lists):
+    is_long = bool(tables.as_table(frame).lists)
+    if flag and (draws or is_long):
         what = "--draws" if draws else "a long table"
         raise ThurboError(f"--flag cannot be combined with {what}; leave it out")
-    if as_table(frame).lists:
+    if is_long:
         found = results.imputed(fitted, frame, items, kinds, draws, seed)
-        tables.write(found, output, run, results.ordinary(fitted.schema_))
+        tables.write(found, output, request, results.ordinary(fitted.schema_))
         return
     if draws:
-        import thurbo
-
         found = thurbo.stack(fitted.impute_draws(frame, draws, random_state=seed, items=items, fill=kinds), frame)
     else:
         found = fitted.impute(frame, items=items, fill=kinds, flag=flag)
-    tables.write(found, output, run, fitted.schema_, like=data)
+    tables.write(found, output, request, fitted.schema_, like=request.data)
 
 
 @command
-def score(model: Path, data: Path, output: Path, *, names: options.LongNames, run: options.Written) -> None:
+def score(request: Request, output: Path) -> None:
     """Write the log-likelihood of each row (nats, in the units of the data); low values are unusual rows."""
-    fitted, frame = _open(model, data, output, run, names, is_by_row=True)
+    fitted, frame = _open(request, output, is_by_row=True)
     import numpy as np
 
-    from thurbo.app.cli import results
-    from thurbo.table.io.scan import Scan
-
-    if isinstance(frame, Scan):
-        fitted.verbose = not run.quiet
+    if isinstance(frame, thurbo.Scan):
         fitted.score_samples(frame, return_se=True, out=output)
         return
     value, error = fitted.score_samples(frame, return_se=True)
     found = {"log_probability": value, **({"standard_error": error} if error.any() else {})}
-    tables.write(results.about(fitted.schema_, frame, found), output, run)
+    tables.write(results.about(fitted.schema_, frame, found), output, request)
     weight, what = fitted.schema_.weights(frame, missing_columns="ignore"), "mean"
     if weight is not None:  # a row with weight zero must not matter, even if its value is −∞
         value, weight, what = value[weight > 0], weight[weight > 0], "weighted mean"
@@ -371,36 +329,30 @@ def score(model: Path, data: Path, output: Path, *, names: options.LongNames, ru
 
 @command
 def predict(
-    model: Path,
-    data: Path,
+    request: Request,
     output: Path,
     *,
     column: str,
     given: list[str] | None = None,
     level: float = 0.9,
     item_list: str | None = None,
-    names: options.LongNames,
-    run: options.Written,
 ) -> None:
     """Write the most probable answer to one question and all probabilities; for a number, an interval.
 
     For lists of items, the predicted score (of orders, the place) of each item that a row lists, or of --item-list.
     """
-    fitted, frame = _open(model, data, output, run, names, is_by_row=True)
-    from thurbo.app.cli import results
-    from thurbo.table.io.frames import as_table
-
+    fitted, frame = _open(request, output, is_by_row=True)
     column = fitted.schema_.named(column)
     asked, items = fitted.schema_[column], tables.items_named(fitted.schema_, item_list, column)
     if asked.kind == "ratings":
-        tables.write(results.predicted(fitted, frame, column, given, items), output, run)
+        tables.write(results.predicted(fitted, frame, column, given, items), output, request)
         return
     if not asked.labels and asked.family != "measured":
         raise ThurboError(f'column "{column}": type {type(asked).__name__} cannot be predicted; name another column')
 
     def answer(rows: Any) -> Any:
         if asked.is_listed:  # a ranking of many items
-            cells = as_table(fitted.predict(rows, column, "auto", given=given, items=items))
+            cells = tables.as_table(fitted.predict(rows, column, "auto", given=given, items=items))
             found = {name: cells.cells(name).values for name in cells.names}
         elif asked.labels:
             found = results.probabilities(fitted, rows, column, given)
@@ -408,7 +360,7 @@ def predict(
             found = results.interval(fitted, rows, column, given, level)
         return results.about(fitted.schema_, rows, found)
 
-    tables.write_rows(fitted, frame, output, run, answer, f"predict {column!r} {given!r} {level!r}")
+    tables.write_rows(fitted, frame, output, request, answer, f"predict {column!r} {given!r} {level!r}")
 
 
 @command
@@ -424,9 +376,9 @@ def evaluate(
     regressions: bool = True,
     boosting: bool | None = None,
     output: Path | None = None,
-    names: options.LongNames,
+    names: LongNames,
     seed: int = 0,
-    run: options.Written,
+    run: Written,
 ) -> None:
     """Hide some answers, predict each from the rest of its row, and compare with baselines.
 
@@ -438,9 +390,9 @@ def evaluate(
         if schema is not None or missing is not None or folds is not None or repeats != 1:
             problem = "--schema, --missing, --folds and --repeats are for a fit anew"
             raise ThurboError(f"{problem}; leave them out, or give DATA without MODEL")
-        fitted, frame = _open(model, data, output, run, names)
-        share = 0.1 if hide is None else hide
-        found = fitted.evaluate(frame, hide=share, random_state=seed, logistic=regressions, boosting=bool(boosting))
+        fitted, frame = _open(Request(model=model, data=data, **vars(names), **vars(run)), output)
+        how = {"random_state": seed, "logistic": regressions, "boosting": bool(boosting)}
+        found = fitted.evaluate(frame, **how, **_given(hide=hide))
     else:
         if model.suffix.lower() == ".thurbo":
             raise ThurboError(f'"{model}" is a model; give a table too: thurbo evaluate {model} DATA')
@@ -451,9 +403,6 @@ def evaluate(
         if output is not None:
             tables.check_output(output)
         frame, types = with_schema(model, schema, names, missing)
-        import thurbo
-
-        chosen: dict[str, Any] = {"folds": folds, "hide": hide, "boosting": boosting}
         found = thurbo.evaluate(
             thurbo.TBM(types, random_state=seed),
             frame,
@@ -461,7 +410,7 @@ def evaluate(
             logistic=regressions,
             random_state=seed,
             verbose=not run.quiet,
-            **{name: value for name, value in chosen.items() if value is not None},
+            **_given(folds=folds, hide=hide, boosting=boosting),
         )
     if output is not None:
         tables.write(found.frame, output, run)
@@ -471,23 +420,12 @@ def evaluate(
 
 
 @command
-def segments(
-    model: Path,
-    data: Path,
-    *,
-    number: int | None = None,
-    output: Path | None = None,
-    names: options.LongNames,
-    seed: int = 0,
-    run: options.Written,
-) -> None:
+def segments(request: Request, *, number: int | None = None, output: Path | None = None, seed: int = 0) -> None:
     """Divide the rows into segments, say whether these stand apart, and show the typical answers of each."""
-    fitted, frame = _open(model, data, output, run, names)
-    from thurbo.app.cli import results
-
+    fitted, frame = _open(request, output)
     found = fitted.segments(frame, n="auto" if number is None else number, random_state=seed)
     if output is not None:
-        tables.write(results.about(fitted.schema_, frame, {"segment": found.labels}), output, run)
+        tables.write(results.about(fitted.schema_, frame, {"segment": found.labels}), output, request)
     typer.echo(str(found))
 
 
@@ -501,7 +439,7 @@ def sample(
     item_list: str | None = None,
     method: options.Sampling = options.Sampling.AUTO,
     seed: int = 0,
-    run: options.Written,
+    run: Written,
 ) -> None:
     """Write new rows drawn from the model, in the labels and units of the data.
 
@@ -509,11 +447,9 @@ def sample(
     items of a small catalogue are drawn.
     """
     tables.check_output(output)
-    fitted = tables.load(model)
+    fitted = thurbo.TBM.load(model)
     if fitted.frame_kind_ in {"numpy", "dict"}:  # files need named columns
         fitted.frame_kind_ = "pandas"
-    from thurbo.app.cli import results
-
     items = tables.items_named(fitted.schema_, item_list)
     drawn = fitted.sample(n, given=given, method=method.value, random_state=seed, items=items)
     tables.write(results.sampled(fitted.schema_, drawn, items), output, run, results.ordinary(fitted.schema_))
@@ -533,19 +469,17 @@ def report(
     points: int = 3000,
     test: bool | None = None,
     rows: bool = False,
-    names: options.LongNames,
+    names: LongNames,
     seed: int = 0,
-    run: options.Work,
+    run: Work,
 ) -> None:
     """Write a page about a model and a table: findings, warnings, segments, accuracy, questions, relations, map."""
-    tables.check_output_as(output, ".html", ".htm")
-    fitted = tables.load(model)
+    tables.check_output(output, ".html", ".htm")
+    fitted = thurbo.TBM.load(model)
     frame, _ = tables.read_long(data, names, fitted.schema_)
-    from thurbo.app import report as page
-
     if not run.quiet:
         say("Summarising" if test is False else "Summarising, and testing the accuracy (--no-test leaves it out)")
-    page.write(
+    thurbo.report.write(
         fitted,
         frame,
         output,
@@ -567,14 +501,13 @@ def demo(
     hidden: int | None = None,
     epochs: int | None = None,
     seed: int = 0,
-    run: options.Work,
+    run: Work,
 ) -> None:
     """Fit the bundled Star Wars survey, print the results, and write a report page."""
     from thurbo.app import demo as survey
 
-    chosen = {"n_hidden": hidden or "auto", "max_epochs": epochs or "auto"}
-    found = survey.run(**chosen, seed=seed, output=output, progress=None if run.quiet else say)  # type: ignore[arg-type]
-    survey.print_results(found)
+    chosen = _given(n_hidden=hidden, max_epochs=epochs)
+    survey.print_results(survey.run(**chosen, seed=seed, output=output, progress=None if run.quiet else say))
 
 
 @command
@@ -586,12 +519,12 @@ def explore(
     host: str = "127.0.0.1",
     points: int = 10_000,
     browser: bool = True,
-    names: options.LongNames,
+    names: LongNames,
     seed: int = 0,
-    run: options.Work,
+    run: Work,
 ) -> None:
     """Explore a model and a table in the browser: select groups on the map, pin answers, name and export segments."""
-    fitted = tables.load(model)
+    fitted = thurbo.TBM.load(model)
     frame, _ = tables.read_long(data, names, fitted.schema_)
     from thurbo.app import explorer
 

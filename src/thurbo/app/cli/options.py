@@ -1,4 +1,4 @@
-"""Every argument and option of the command line, declared once: its help text, short name and limits in options.toml.
+"""Arguments and options of the command line, declared once: help text, short name and limits are in options.toml.
 
 Idea: a command is a function with plain types; `app.command` looks its parameters up here, by "command.name" if the
 option differs in that command. Options that go together are a group, one parameter that stands for all of them.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
-
-_DECLARED: dict[str, Any] = tomllib.loads(files(__package__).joinpath("options.toml").read_text("utf-8"))
 
 Objective = StrEnum(
     "Objective",
@@ -29,7 +28,8 @@ Ranked = StrEnum("Ranked", {"RATING": "rating", "CHOICE": "choice"})
 Sampling = StrEnum("Sampling", {"AUTO": "auto", "SEQUENTIAL": "sequential", "GIBBS": "gibbs", "MODES": "modes"})
 
 
-class LongNames(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class LongNames:
     """Column names of a long table, and the file of the other columns."""
 
     row: str | None = None
@@ -37,40 +37,42 @@ class LongNames(NamedTuple):
     score: str | None = None
     columns: Path | None = None
 
-
-class Processes(NamedTuple):
-    """Whether this process is one of several that fit a model together, and which one."""
-
-    distributed: bool = False
-    coordinator: str | None = None
-    processes: int | None = None
-    process: int | None = None
+    @property
+    def are_given(self) -> bool:
+        """Whether the table is said to be long."""
+        return any((self.row, self.item, self.score, self.columns))
 
 
-class Work(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Work:
     """How a command runs."""
 
     threads: int | None = None  # read by the callback
     quiet: bool = False
 
 
-class Written(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Written(Work):
     """How a command runs that writes a table."""
 
-    threads: int | None = None
     escape_formulas: bool = False
-    quiet: bool = False
 
 
-def _limit_threads(count: int | None) -> int | None:
-    """Limit the threads of all libraries; each reads its own environment variable when it is first loaded."""
-    if count is not None:
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC", "NPROC"):
-            os.environ[name] = str(count)
-        if count == 1:
-            flags = os.environ.get("XLA_FLAGS", "")
-            os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
-    return count
+@dataclass(frozen=True, kw_only=True)
+class Request(LongNames, Written):
+    """A model, and a table about whose rows it is asked."""
+
+    model: Path
+    data: Path
+
+
+_DECLARED: dict[str, Any] = tomllib.loads(files(__package__).joinpath("options.toml").read_text("utf-8"))
+
+
+def place(command: str, name: str) -> int:
+    """Where this argument or option of a command is declared."""
+    keys = list(_DECLARED)
+    return keys.index(own if (own := f"{command}.{name}") in _DECLARED else name)
 
 
 def declared(command: str, name: str, is_flag: bool) -> Any:
@@ -82,3 +84,14 @@ def declared(command: str, name: str, is_flag: bool) -> Any:
     if (names or is_flag) and not any(each.startswith("--") for each in names):
         names = [f"--{name.replace('_', '-')}", *names]
     return typer.Option(*names, **settings, callback=_limit_threads if name == "threads" else None)
+
+
+def _limit_threads(count: int | None) -> int | None:
+    """Limit the threads of all libraries; each reads its own environment variable when it is first loaded."""
+    if count is not None:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC", "NPROC"):
+            os.environ[name] = str(count)
+        if count == 1:
+            flags = os.environ.get("XLA_FLAGS", "")
+            os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+    return count

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import typer
 
-from thurbo.app.cli.app import counted
+from thurbo.app.cli.app import counted, one_line
 from thurbo.app.cli.tables import columns_of
 from thurbo.errors import ThurboError, in_toml
 from thurbo.table.columns.listed import read_lists, tiers
@@ -93,14 +93,6 @@ def interval(model: Any, frame: Any, column: str, given: Sequence[str] | None, l
     return {column: middle, f"{column} lower": ends[:, 0], f"{column} upper": ends[:, 1]}
 
 
-class LongLines(NamedTuple):
-    """Entries of lists, one line each."""
-
-    row: np.ndarray  # position of the row, ascending
-    item: np.ndarray
-    value: np.ndarray  # score, or place from 1 of an order
-
-
 def predicted(model: Any, frame: Any, name: str, given: Sequence[str] | None, items: Any) -> Any:
     """Predicted scores of the items asked about; by default of those that each row lists."""
     found = model.predict(frame, name, "auto", given=given, items=items)
@@ -142,54 +134,50 @@ def imputed(model: Any, frame: Any, items: Any, fill: Sequence[str], n_draws: in
 
 def ordinary(schema: Any) -> Any:
     """The columns of a schema without lists of items, for their labels: a long table repeats their cells."""
-    if not columns_of(schema):
-        return schema
-    return {name: column for name, column in schema.items() if column.kind != "ratings"}
+    lists = columns_of(schema)
+    return {name: column for name, column in schema.items() if name not in lists} if lists else schema
 
 
 def _completed(schema: Any, frame: Any, name: str, done: Any, others: Any = None, by_item: bool = False) -> Any:
-    source = as_table(frame)
-    full: Table = as_table(done)
-    old = _lines(schema[name], source.cells(name))
-    lines = _lines(schema[name], full.cells(name)) if name in full else old
+    full, column, names = as_table(done), schema[name], identity(schema, frame)
+    old = _lines(column, as_table(frame).cells(name))
+    lines = _lines(column, full.cells(name)) if name in full else old
     if by_item:
-        place = {item: at for at, item in enumerate(schema[name].labels)}
-        number = np.asarray([place.get(item, len(place)) for item in lines.item.tolist()], np.int64)
-        order = np.lexsort((number, lines.row))
-        lines = LongLines(*(each[order] for each in lines))
-    known = set(zip(old.row.tolist(), old.item.tolist(), strict=True))
-    pairs = zip(lines.row.tolist(), lines.item.tolist(), strict=True)
-    filled = np.fromiter((pair not in known for pair in pairs), bool, len(lines.row))
-    names = identity(schema, frame)
+        place = {item: at for at, item in enumerate(column.labels)}
+        number = [place.get(item, len(place)) for item in lines["item"]]
+        lines = lines.iloc[np.lexsort((number, lines["row"]))]
+    known = set(zip(old["row"], old["item"], strict=True))
+    filled = np.asarray([pair not in known for pair in zip(lines["row"], lines["item"], strict=True)], bool)
     return _table(schema, name, lines, names, _others(done if others is None else others, name, *names), filled)
 
 
-def _lines(column: Any, cells: Any) -> LongLines:
+def _lines(column: Any, cells: Any) -> Any:
+    """Entries of lists, one line each: the position of the row, the item, and its score or its place in an order."""
+    import pandas as pd
+
     found = read_lists(cells)
     row = np.repeat(np.arange(len(cells)), np.diff(found.start))
-    items = np.asarray(found.items, object)
+    items, value = np.asarray(found.items, object), np.asarray(found.score)
     are_whole = all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in items.tolist())
-    item = (items.astype(np.int64) if are_whole and len(items) else items)[found.which]
-    score = np.asarray(found.score)
+    lines = pd.DataFrame(
+        {"row": row, "item": (items.astype(np.int64) if are_whole and len(items) else items)[found.which]}
+    )
     if column.by == "order":
-        tier = tiers(row, score)
-        last = np.zeros(len(cells), np.int64)
-        np.maximum.at(last, row, tier)
-        best_first = np.lexsort((-tier, row))
-        return LongLines(*(each[best_first] for each in (row, item, last[row] - tier + 1)))
-    whole = score.dtype.kind == "f" and bool(np.all(score == np.floor(score)))
-    return LongLines(row, item, score.astype(np.int64) if whole and column.by == "levels" else score)
+        tier = pd.Series(tiers(row, value), dtype=np.int64)
+        lines["value"] = tier.groupby(row).transform("max") - tier + 1
+        return lines.sort_values(["row", "value"], kind="stable")
+    whole = column.by == "levels" and value.dtype.kind == "f" and bool(np.all(value == np.floor(value)))
+    return lines.assign(value=value.astype(np.int64) if whole else value)
 
 
-def _lines_of(schema: Any, name: str, cells: Any, items: Mapping[str, list[Any]] | None) -> LongLines:
+def _lines_of(schema: Any, name: str, cells: Any, items: Mapping[str, list[Any]] | None) -> Any:
     """The entries of the items asked about; orders of few items are predicted and drawn with all of them."""
     lines = _lines(schema[name], cells)
     if items is None or name not in items:
         return lines
-    wanted = set(items[name])
-    keep = np.fromiter((item in wanted for item in lines.item.tolist()), bool, len(lines.item))
-    row, item, value = (each[keep] for each in lines)
-    return LongLines(row, item, tiers(row, value) + 1 if schema[name].by == "order" else value)
+    lines = lines[lines["item"].isin(items[name])]
+    is_order = schema[name].by == "order"
+    return lines.assign(value=tiers(lines["row"].to_numpy(), lines["value"].to_numpy()) + 1) if is_order else lines
 
 
 def _value_name(column: Any) -> str:
@@ -208,18 +196,20 @@ def _free(name: str, others: Any) -> str:
 
 
 def _table(
-    schema: Any, name: str, lines: LongLines, names: Columns, others: Any = None, filled: np.ndarray | None = None
+    schema: Any, name: str, lines: Any, names: Columns, others: Any = None, filled: np.ndarray | None = None
 ) -> Any:
+    """A long table: who the rows are, their items with the values, and the other columns repeated."""
     import pandas as pd
 
-    data: dict[str, Any] = {each: np.asarray(values)[lines.row] for each, values in names.items()}
-    data |= {name: lines.item, _free(_value_name(schema[name]), others): lines.value}
+    row = lines["row"].to_numpy()
+    data: dict[str, Any] = {each: np.asarray(values)[row] for each, values in names.items()}
+    data |= {name: lines["item"].to_numpy(), _free(_value_name(schema[name]), others): lines["value"].to_numpy()}
     if filled is not None:
         data[_free("filled", others)] = filled
     table = pd.DataFrame(data)
     if others is None or not len(others.columns):
         return table
-    return pd.concat([table, others.take(lines.row).reset_index(drop=True)], axis=1)
+    return pd.concat([table, others.take(row).reset_index(drop=True)], axis=1)
 
 
 MOST = 20  # problems per column
@@ -267,29 +257,21 @@ _MOST_CODES, _MOST_SKIPS, _MOST_RULES = 4, 3, 4
 
 def show_summary(schema: Any, frame: Any, data: Path, errors: Mapping[str, list[Any]]) -> None:
     """Print what is modelled, what to check and why, what is left out, and the problems: one line a column."""
-    from thurbo.app.report.wording import NOTHING, missing_kinds
+    from thurbo.app.report.wording import codes_by_kind, followers, missing_kinds
 
     source, width = as_table(frame), _width()
     sizes = f"{counted(source.n_rows, 'row')}, {counted(len(source.names), 'column')}"
     lines = [f"{data}: {sizes}", "", _modelled(schema)]
-    kinds = missing_kinds(schema.with_skips([]), source)  # what was not asked has no code
-    codes = Counter(
-        kind for name, own in kinds.items() if schema[name].role == "answer" for kind in own if kind != NOTHING
-    )
-    in_columns = [f'"{text}" in {counted(n, "column")}' for text, n in codes.most_common()]
+    codes = codes_by_kind(schema, missing_kinds(schema.with_skips([]), source))  # what was not asked has no code
+    ranked = sorted(codes.items(), key=lambda item: -len(item[1]))
+    in_columns = [f'"{text}" in {counted(len(own), "column")}' for text, own in ranked]
     lines += _part("Counted as missing", in_columns, _MOST_CODES, ", ")
     skips = [
         f"{_names(schema, skip.columns)}: asked only if {schema.display_names[skip.asked_if]} {when(schema, skip)}"
         for skip in schema.skips
     ]
     lines += _part("Not asked of everyone; not imputed where not asked", skips, _MOST_SKIPS)
-    followers: dict[str, list[str]] = {}
-    for name, stands in schema.sources.items():
-        followers.setdefault(stands, []).append(name)
-    rules = [
-        f"{_names(schema, [name for name in own if name != stands], 6)} with {schema.display_names[stands]}"
-        for stands, own in followers.items()
-    ]
+    rules = [f"{_names(schema, own, 6)} with {schema.display_names[shown]}" for shown, own in followers(schema).items()]
     lines += _part("Belong together, because one follows from the other; no findings of a report", rules, _MOST_RULES)
     guesses = [f"{each.kind}: {in_toml(each.why)} ({_names(schema, each.names)})" for each in doubts(schema)]
     lines += _part("To check", guesses, _MOST_DOUBTS)
@@ -350,7 +332,7 @@ def _names(schema: Any, names: Sequence[str], most: int = 2) -> str:
 
 def _problem(schema: Any, name: str, errors: list[Any]) -> str:
     count = f"{len(errors)}{' or more' if len(errors) >= MOST else ''}"
-    return f"{_names(schema, [name])} ({count}): {in_toml(' '.join(str(errors[0]).split()))}"
+    return f"{_names(schema, [name])} ({count}): {one_line(errors[0])}"
 
 
 def count_problems(errors: Mapping[str, list[Any]]) -> str:
@@ -385,6 +367,6 @@ def show_details(schema: Any, frame: Any, errors: Mapping[str, list[Any]], is_in
     if listed:
         typer.echo(f"All problems ({count_problems(errors)}):")
     for error in listed[:MOST_SHOWN]:
-        typer.echo(f"  {in_toml(' '.join(str(error).split()))}")
+        typer.echo(f"  {one_line(error)}")
     if len(listed) > MOST_SHOWN:
         typer.echo(f"  ... and {len(listed) - MOST_SHOWN} more")

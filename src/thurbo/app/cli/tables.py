@@ -7,33 +7,38 @@ Guarantees that output paths are checked before any work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import thurbo
 from thurbo.app.cli.options import LongNames, Written
 from thurbo.errors import ThurboError
+from thurbo.table.columns.values import collection
+from thurbo.table.io import read_write
+from thurbo.table.io.files import destination
+from thurbo.table.io.frames import any_frame, as_table
+from thurbo.table.io.long import looks_long
+from thurbo.table.io.scan import Scan, looks_scanned
+from thurbo.table.schema.schema import Schema
 
 
-def load(path: Path) -> Any:
-    """Load a model."""
-    from thurbo.tbm import TBM
-
-    return TBM.load(path)
-
-
-def check_output(path: Path) -> None:
-    """Raise before any work if a table cannot be written to this path."""
-    from thurbo.table.io.files import destination
-    from thurbo.table.io.read_write import WRITTEN, known
-
-    known(path, WRITTEN)
+def check_output(path: Path, *suffixes: str) -> None:
+    """Raise before any work if a file with one of these extensions, by default any table, cannot be written here."""
+    if not suffixes:
+        read_write.known(path, read_write.WRITTEN)
+    elif path.suffix.lower() not in suffixes:
+        raise ThurboError(f'cannot write "{path}": its name does not end in {suffixes[0]}; rename it')
     destination(path)
+
+
+def n_rows(frame: Any) -> int:
+    """Number of rows of a table, or of a scanned one."""
+    return frame.n_rows if isinstance(frame, Scan) else as_table(frame).n_rows
 
 
 def in_parts(data: Path, output: Path | None) -> bool:
     """Whether answers about the rows of a table can be written part by part: as Parquet."""
-    from thurbo.table.io.scan import looks_scanned
-
     return looks_scanned(data) and (not data.is_file() or output is None or output.suffix.lower() in ("", ".parquet"))
 
 
@@ -48,8 +53,6 @@ def check_rows(scanned: Any, schema: Any) -> None:
 
 def check_parts(path: Path) -> None:
     """Raise before any work if the results of a scanned table cannot be written to this path: a folder, or .parquet."""
-    from thurbo.table.io.files import destination
-
     if path.suffix and path.suffix.lower() != ".parquet":
         problem = f'cannot write "{path}": the table is read in pieces'
         raise ThurboError(f"{problem}, and results are a folder of .parquet files or one of them; give -o results/")
@@ -61,23 +64,12 @@ def check_parts(path: Path) -> None:
 
 def write_rows(model: Any, frame: Any, path: Path, run: Written, answer: Callable[[Any], Any], about: str) -> None:
     """Write what is answered for the rows of a table; of a scanned one, part by part."""
-    from thurbo.parts import RowQuery
-    from thurbo.table.io.scan import Scan
+    if isinstance(frame, Scan):
+        from thurbo.parts import RowQuery
 
-    if not isinstance(frame, Scan):
+        RowQuery(model, frame, answer, about).write(path)
+    else:
         write(answer(frame), path, run)
-        return
-    model.verbose = not run.quiet
-    RowQuery(model, frame, answer, about).write(path)
-
-
-def check_output_as(path: Path, *suffixes: str) -> None:
-    """The same for another kind of file, with one of these extensions; any extension by default."""
-    from thurbo.table.io.files import destination
-
-    if suffixes and path.suffix.lower() not in suffixes:
-        raise ThurboError(f'cannot write "{path}": its name does not end in {suffixes[0]}; rename it')
-    destination(path)
 
 
 def write(table: Any, path: Path, run: Written, schema: Any = None, like: Path | None = None) -> None:
@@ -85,9 +77,6 @@ def write(table: Any, path: Path, run: Written, schema: Any = None, like: Path |
 
     What did not change is copied from the file `like`, unless formulas are escaped, which changes cells.
     """
-    import thurbo
-    from thurbo.table.io.frames import any_frame
-
     frame = any_frame(table) if isinstance(table, dict) else table
     escape = run.escape_formulas
     thurbo.write(frame, path, schema, like=None if escape else like, formulas="escape" if escape else "keep")
@@ -98,10 +87,7 @@ def with_file_texts(data: Path, frame: Any, schema: Any) -> tuple[Any, dict[str,
 
     Also the missing values of the columns that have it, by column: a question that does not apply is no gap.
     """
-    from thurbo.table.io import read_write
-    from thurbo.table.io.read_write import TEXT
-
-    if read_write.format_of(data) not in TEXT:
+    if read_write.format_of(data) not in read_write.TEXT:
         return frame, {}
     sources = {name: schema[name].source_columns(name) for name in schema.modelled if not schema[name].is_listed}
     names = [name for name, column in schema.items() if column.role == "id"]
@@ -126,28 +112,23 @@ def read_long(
     `missing` are values that mean "no answer" in every column. A table of several files, and a large one if `in_parts`,
     is scanned.
     """
-    import thurbo
-    from thurbo.table.io.read_write import read_frame
-    from thurbo.table.io.scan import looks_scanned
-    from thurbo.table.schema.schema import Schema
-
     missing = missing or {}
     schema = schema if schema is None else schema.declare_missing(missing)
     if looks_scanned(data) and (in_parts or not data.is_file()):
-        if any(options):
+        if options.are_given:
             raise ThurboError("a long table cannot be read in pieces; leave out --row, --item, --score and --columns")
         scanned = thurbo.scan(data)
         return scanned, Schema.infer(scanned, missing=missing) if schema is None else schema
     lists = None if schema is None else next(iter(columns_of(schema)), None)
-    if not any(options) and lists is None:
+    if not options.are_given and lists is None:
         if schema is not None:
-            return read_frame(data), schema
+            return read_write.read_frame(data), schema
         return thurbo.read(data, missing=missing)
-    frame = read_frame(data)
-    if not any(options) and _has_lists(frame, lists):
+    frame = read_write.read_frame(data)
+    if not options.are_given and _has_lists(frame, lists):
         return frame, schema
     names = _completed(options, schema, lists)
-    people = None if names.columns is None else read_frame(names.columns)
+    people = None if names.columns is None else read_write.read_frame(names.columns)
     table = thurbo.from_long(frame, names.row, names.item, names.score, columns=people, name=lists)  # type: ignore[arg-type]
     if schema is None:
         return table, Schema.infer(table, missing=missing)
@@ -171,17 +152,15 @@ def items_named(schema: Any, text: str | None, column: str | None = None) -> dic
     if not names or (column is not None and column not in names):
         what = "the model" if column is None else f'column "{column}"'
         raise ThurboError(f"{what} has no lists of items; leave out --item-list")
-    found: dict[str, list[Any]] = {}
-    places = {name: {str(item): item for item in schema[name].labels} for name in ([column] if column else names)}
-    for part in filter(None, map(str.strip, text.split(","))):
-        holders = [name for name, known in places.items() if part in known]
-        if not holders:
-            raise ThurboError(f'there is no item "{part}"; use items of the training table with --item-list')
-        for name in holders:
-            found.setdefault(name, []).append(places[name][part])
-    if not found:
+    parts = [part for part in map(str.strip, text.split(",")) if part]
+    if not parts:
         raise ThurboError("--item-list names no item; separate items by commas")
-    return found
+    known = {name: {str(item): item for item in schema[name].labels} for name in ([column] if column else names)}
+    unknown = [part for part in parts if not any(part in own for own in known.values())]
+    if unknown:
+        raise ThurboError(f'there is no item "{unknown[0]}"; use items of the training table with --item-list')
+    found = {name: [own[part] for part in parts if part in own] for name, own in known.items()}
+    return {name: items for name, items in found.items() if items}
 
 
 def _completed(options: LongNames, schema: Any, lists: str | None) -> LongNames:
@@ -198,15 +177,12 @@ def _completed(options: LongNames, schema: Any, lists: str | None) -> LongNames:
         score = held[lists].score
         if score is None and held[lists].levels:
             raise ThurboError("the model was fitted to scores; give the column of scores with --score")
-    return LongNames(row, item, score, options.columns)
+    return replace(options, row=row, item=item, score=score)
 
 
 def hint(frame: Any) -> str:
     """Advice for a table that looks long; else empty."""
-    from thurbo.table.io.frames import as_table
-    from thurbo.table.io.long import looks_long
-
-    found = None if hasattr(frame, "tables") else looks_long(as_table(frame))
+    found = None if isinstance(frame, Scan) else looks_long(as_table(frame))
     if found is None:
         return ""
     return f"If each line is one score of an item, use --row {found[0]} --item {found[1]} --score ..."
@@ -214,12 +190,9 @@ def hint(frame: Any) -> str:
 
 def _has_lists(frame: Any, name: str | None) -> bool:
     """Whether the cells are already lists, as in a parquet file, so that the table is not long."""
-    from thurbo.table.columns.values import collection
-    from thurbo.table.io.frames import as_table
-
     source = as_table(frame)
     if name is None or name not in source:
         return False
     cells = source.cells(name)
-    first = next((value for value, gone in zip(cells.values, cells.missing, strict=True) if not gone), None)
+    first = next(iter(cells.values[~cells.missing].tolist()), None)
     return isinstance(first, Mapping) or (not isinstance(first, str) and collection(first) is not None)

@@ -6,28 +6,19 @@ answers are shown by area, and only where at least five rows are: nothing is sai
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
 
 from thurbo._concurrency import one_thread
 from thurbo.app.report import wording
-from thurbo.app.report.wording import (
-    FloatArray,
-    Texts,
-    base,
-    brief_of,
-    listing,
-    percent,
-    quoted,
-    with_answer,
-)
+from thurbo.app.report.wording import FloatArray, Texts, brief_of, listing, percent, quoted, with_answer
 from thurbo.errors import SchemaError
 from thurbo.predict.segments import BoolArray, IntArray, Segments, scaled, segments
 from thurbo.table.columns import values
@@ -95,8 +86,7 @@ _NO_TEXT = (wording.NOTHING, NOT_APPLICABLE)  # kinds of missing answers that ar
 def question_record(column: Answers, weight: FloatArray | None, missing: Mapping[str, float]) -> dict[str, Any]:
     """Figures of a question; one that was not asked is not missing."""
     not_asked = min(missing.get(NOT_APPLICABLE, 0.0), column.share_missing)
-    seen, many = column.values[column.observed], not column.exclusive and bool(column.labels)
-    rows = None if weight is None else weight[column.observed]
+    many = not column.exclusive and bool(column.labels)  # several options per row, so shares do not sum to one
     parts = column.parts if column.labels else ()
     labels = [part.name.removeprefix(f"{column.name}: ") for part in parts] or list(column.labels)
     answered = column.observed if column.answered is None else column.answered
@@ -108,24 +98,31 @@ def question_record(column: Answers, weight: FloatArray | None, missing: Mapping
         "share_not_applicable": not_asked,
         "share_counted_as_missing": sum(share for kind, share in missing.items() if kind not in _NO_TEXT),
         "labels": labels,
-        "several": bool(many),
+        "several": many,
         "ordered": bool(column.has_order and not many),
     }
-    if many:  # several options per row, so shares do not sum to one
-        record["counts"] = [_count(part.values == 1, weight) for part in column.parts]
-        shares = [_mean(part.values, weight) for part in column.parts]
-        record["words"] = shares_in_words(labels, shares, len(labels))
-        record["bars"] = _bars(labels, shares, False)
-    elif labels:
-        record["counts"] = [_count(seen == code, rows) for code in range(len(labels))]
-        total = sum(record["counts"]) or 1
-        shares = [n / total for n in record["counts"]]
-        if not column.has_order:  # unordered labels: shares instead of the two ends
-            record["words"] = column.prefix + shares_in_words(labels, shares, 3)
-        record["bars"] = _bars(labels, shares, column.has_order)
-    else:
-        record["quantiles"] = [plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
-        record["histogram"] = _histogram(seen, rows)
+    if not labels:
+        seen, rows = column.values[column.observed], None if weight is None else weight[column.observed]
+        quantiles = [plain(q) for q in _quantiles(seen, rows, (0.05, 0.25, 0.5, 0.75, 0.95))]
+        return {**record, "quantiles": quantiles, "histogram": _histogram(seen, rows)}
+    holds = [part.values == 1 for part in parts] if many else [column.values == code for code in range(len(labels))]
+    if weight is None:
+        record["counts"] = [int(each.sum()) for each in holds]
+    else:  # the mean weight is one
+        record["counts"] = [round(float(weight[each].sum()), 1) for each in holds]
+    total = sum(record["counts"]) or 1
+    shares = [_mean(part.values, weight) for part in parts] if many else [n / total for n in record["counts"]]
+    largest = sorted(range(len(labels)), key=lambda k: -shares[k])
+    if not record["ordered"]:  # unordered labels: shares instead of the two ends
+        said = largest if many else largest[:3]
+        words = ", ".join(f"{labels[k]} {percent(shares[k])}" for k in said)
+        record["words"] = column.prefix + words + (", …" if len(said) < len(labels) else "")
+    shown = largest if len(labels) <= MOST_BARS else largest[: MOST_BARS - 1]
+    shown = sorted(shown) if record["ordered"] else shown
+    record["bars"] = [{"label": labels[k], "share": float(shares[k]), "place": k} for k in shown]
+    if len(shown) < len(labels):
+        rest = max(float(sum(shares) - sum(shares[k] for k in shown)), 0.0)
+        record["bars"].append({"label": f"{len(labels) - len(shown)} others", "share": rest, "place": None})
     return record
 
 
@@ -133,18 +130,6 @@ def plain(number: Any) -> float | None:
     """A float for JSON; None if it is not finite."""
     number = float(number)
     return number if np.isfinite(number) else None
-
-
-def _bars(labels: Sequence[str], shares: Sequence[float], ordered: bool) -> list[dict[str, Any]]:
-    """Labels and shares to draw: in order, or the largest first; the rest together if there are many."""
-    largest = sorted(range(len(labels)), key=lambda k: -shares[k])
-    kept = largest if len(labels) <= MOST_BARS else largest[: MOST_BARS - 1]
-    kept = sorted(kept) if ordered else kept
-    bars: list[dict[str, Any]] = [{"label": labels[k], "share": float(shares[k]), "place": k} for k in kept]
-    if len(kept) < len(labels):
-        rest = sum(shares if ordered else sorted(shares, reverse=True)) - sum(shares[k] for k in kept)
-        bars.append({"label": f"{len(labels) - len(kept)} others", "share": float(max(rest, 0.0)), "place": None})
-    return bars
 
 
 def _histogram(values: FloatArray, weight: FloatArray | None) -> dict[str, Any] | None:
@@ -157,11 +142,6 @@ def _histogram(values: FloatArray, weight: FloatArray | None) -> dict[str, Any] 
     edges = np.linspace(low, high, N_BINS + 1)
     counts, _ = np.histogram(np.clip(values, low, high), edges, weights=weight)
     return {"edges": [float(e) for e in edges], "shares": (counts / max(counts.sum(), 1e-300)).tolist()}
-
-
-def _count(holds: np.ndarray[Any, Any], weight: FloatArray | None) -> float:
-    """Number of rows, weighted (mean weight one) and rounded to one decimal if there are weights."""
-    return int(holds.sum()) if weight is None else round(float(weight[holds].sum()), 1)
 
 
 def _mean(values: FloatArray, weight: FloatArray | None) -> float:
@@ -185,19 +165,13 @@ def _quantiles(values: FloatArray, weight: FloatArray | None, levels: Sequence[f
     return np.interp(np.asarray(levels) * weight.sum(), reached, values)
 
 
-def shares_in_words(labels: Sequence[str], shares: Sequence[float], most: int) -> str:
-    """The labels with the largest shares, largest first."""
-    order = sorted(range(len(labels)), key=lambda place: -shares[place])
-    words = ", ".join(f"{labels[place]} {percent(shares[place])}" for place in order[:most])
-    return words + (", …" if len(order) > most else "")
-
-
 _LINES, _OPTIONS = 4, 2  # answers of a segment, and options of one question among them
 _SIDES = {"over": 1, "under": -1}
 _SOLID, _LOOSE = 0.85, 0.6  # stability (Jaccard index)
 _ANSWER = 40  # characters of an answer in a sentence
 _TOLD = 2  # answers in the name of a segment, and in the sentence about it
 _NAME = 80  # characters of a name with two answers
+_MOSTLY = 0.5  # share from which an answer is what a segment says
 
 
 def segment_records(found: Any, texts: Texts, skips: Sequence[Any] = ()) -> dict[str, Any]:
@@ -236,25 +210,20 @@ def _lines(record: Mapping[str, Any], texts: Texts, gates: Collection[str], is_o
             seen[name] += 1
             kept = ("column", "answer", "value", "overall", "is_share", "sign", "z", "n", "words")
             lines.append({**texts[name], **{key: each[key] for key in kept}})
-    return (
-        lines
-        if is_out
-        else sorted(
-            lines, key=lambda one: (one["is_share"] and one["sign"] < 0, one["is_share"] and one["value"] < MOSTLY)
-        )
+    if is_out:
+        return lines
+    # A mean is neither rarer than elsewhere nor the answer of a minority.
+    return sorted(
+        lines, key=lambda one: (one["is_share"] and one["sign"] < 0, one["is_share"] and one["value"] < _MOSTLY)
     )
-
-
-MOSTLY = 0.5  # share from which an answer is what a segment says
 
 
 def _name(lines: Sequence[Mapping[str, Any]]) -> str:
     """The answers that a segment gives most distinctively, of different questions."""
-    first = dict[str, Mapping[str, Any]]()
-    for line in lines:
-        first.setdefault(line["column"], line)
-    has = [line for line in first.values() if line["sign"] > 0 or not line["is_share"]] or list(first.values())
-    solid = [line for line in has if not line["is_share"] or line["value"] >= MOSTLY] or has
+    columns = [line["column"] for line in lines]
+    first = [line for place, line in enumerate(lines) if line["column"] not in columns[:place]]
+    has = [line for line in first if line["sign"] > 0 or not line["is_share"]] or first
+    solid = [line for line in has if not line["is_share"] or line["value"] >= _MOSTLY] or has
     words = [phrase(line) for line in solid[:_TOLD]]
     return "; ".join(words if sum(map(len, words)) <= _NAME else words[:1]) or "No clear differences"
 
@@ -264,13 +233,13 @@ def phrase(line: Mapping[str, Any]) -> str:
     question, answer = line["brief"], clipped(line["answer"], _ANSWER)
     if not line["is_share"]:
         return f"{'lower' if line['sign'] < 0 else 'higher'} {question}{f' ({answer})' if answer else ''}"
-    often = "less often " if line["sign"] < 0 else "" if line["value"] >= MOSTLY else "more often "
+    often = "less often " if line["sign"] < 0 else "" if line["value"] >= _MOSTLY else "more often "
     return with_answer(question, f"{often}{answer}")
 
 
 def sentence(profile: Mapping[str, Any], rows_are: str, columns_are: str, is_weighted: bool) -> str:
     """What sets a segment apart, with shares."""
-    size = f"{percent(profile['share'])} ({base(profile['n'], rows_are, is_weighted)})"
+    size = f"{percent(profile['share'])} ({'weighted; ' * is_weighted}{profile['n']:,} {rows_are})"
     parts = []
     for line in profile["lines"][: 1 if profile["not_asked"] else _TOLD]:
         answer = quoted(with_answer(line["brief"], clipped(line["answer"], _ANSWER)))
@@ -290,18 +259,6 @@ _TOP = 4  # answers that describe a unit or one end of a factor
 _ALIKE = 0.8  # correlation from which two units are said to be alike
 
 
-class Contrast(NamedTuple):
-    """The difference of one line of answers for all units; NaN if a unit has too few respondents in a group."""
-
-    line: Answers
-    mean_on: FloatArray  # [unit]
-    mean_off: FloatArray
-    standardised: FloatArray
-    statements: tuple[str, ...]
-    share_on: FloatArray  # [statement, unit]
-    share_off: FloatArray
-
-
 def describe_units(
     answers: Sequence[Answers],
     on: FloatArray,
@@ -318,27 +275,26 @@ def describe_units(
     lines = [line for a in answers for line in a.lines]
     names = {line.site: line.name for line in lines if line.site}
     place = {str(site): row for row, site in enumerate(site_names)}
-    weighted = on * rows[:, None]
+    weighted, effects = on * rows[:, None], defaultdict[int, list[dict[str, Any]]](list)
     with one_thread():  # many small products, whose threads would wait for each other
-        contrasts = [found for line in lines if (found := _contrast(line, weighted, rows)) is not None]
-    standardised = np.array([found.standardised for found in contrasts]).reshape(len(contrasts), on.shape[1])
+        for line in lines:
+            site, about = place.get(line.site or line.name), {"column": line.name, "kind": line.kind}
+            for k, effect in _effects(line, weighted, rows):
+                effects[k].append({**about, **effect, "weight": 0.0 if site is None else float(weights[site, k])})
     units: list[dict[str, Any]] = []
     for k in range(on.shape[1]):
-        size = np.nan_to_num(standardised[:, k])
-        order = [int(i) for i in np.argsort(-np.abs(size), kind="stable") if abs(size[i]) >= _SMALLEST_DIFFERENCE]
-        up, down = (
-            [_effect(contrasts[i], k, weights, place, texts or {}) for i in order if sign * size[i] > 0][:_TOP]
-            for sign in (1, -1)
-        )
+        own = sorted(effects[k], key=lambda each: -abs(each["standardised"]))
+        up = [_in_words(each, texts or {}) for each in own if each["difference"] > 0][:_TOP]
+        down = [_in_words(each, texts or {}) for each in own if each["difference"] < 0][:_TOP]
         sides = (("higher", up), ("lower", down))
-        words = [f"{side} on {listing([_subject(each) for each in own[:3]])}" for side, own in sides if own]
+        words = [f"{side} on {listing([_subject(each) for each in shown[:3]])}" for side, shown in sides if shown]
         units.append({
             "unit": k + 1,
             "share": float(np.average(on[:, k], weights=rows)) if len(on) else 0.0,
             "up": up,
             "down": down,
             "words": capital("; ".join(words) or "no clear differences"),
-            "strength": float(abs(size[order[0]])) if order else 0.0,
+            "strength": abs(own[0]["standardised"]) if own else 0.0,
             "weights": [
                 {"site": names.get(str(site), str(site)), "weight": float(w)}
                 for site, w in zip(site_names, weights[:, k], strict=True)
@@ -354,9 +310,9 @@ def _alike(on: FloatArray, rows: FloatArray, strength: Sequence[float]) -> list[
     n_units, found = on.shape[1], list[int | None]([None] * on.shape[1])
     if n_units < 2 or len(on) < 2:
         return found
-    centred = on - np.average(on, axis=0, weights=rows)
-    centred = centred / np.maximum(np.sqrt(np.average(centred**2, axis=0, weights=rows)), 1e-9)
-    correlation = np.abs((centred * rows[:, None]).T @ centred / rows.sum())
+    covariance = np.cov(on.T, aweights=rows, ddof=0)
+    spread = np.maximum(np.sqrt(np.diag(covariance)), 1e-9)
+    correlation = np.abs(covariance / np.outer(spread, spread))
     kept: list[int] = []
     for k in np.argsort(-np.asarray(strength), kind="stable").tolist():
         found[k] = next((other + 1 for other in kept if correlation[k, other] >= _ALIKE), None)
@@ -365,30 +321,31 @@ def _alike(on: FloatArray, rows: FloatArray, strength: Sequence[float]) -> list[
     return found
 
 
-def _contrast(line: Answers, weighted: FloatArray, rows: FloatArray) -> Contrast | None:
-    """The differences between on and off of each unit for one line; None if there are too few answers.
+def _effects(line: Answers, weighted: FloatArray, rows: FloatArray) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The units between whose states a line of answers differs, with the statement whose shares differ most.
 
     `weighted` is how far each unit is on, times the weight of the row: [row, unit].
     """
     observed = line.observed & (rows > 0)
     values, own = line.values[observed], rows[observed]
     if len(values) < 2 or values.min() == values.max():
-        return None
+        return
     spread = float(np.sqrt(np.cov(values, aweights=own, ddof=0)))
-    statements, holds = _statements(line, values)
+    words, holds = _statements(line, values)
     # Rows without an answer are zeros: copying the others for each line would take longer than the sums.
     stacked = np.zeros((len(holds) + 2, len(observed)))
     stacked[:, observed] = np.vstack([np.ones(len(values)), values, holds])
     (n_on, *total_on), (n, *total) = stacked @ weighted, stacked @ rows
     n_off = n - n_on
+    with np.errstate(divide="ignore", invalid="ignore"):  # the mean, then the share of each statement: [·, unit]
+        on, off = np.asarray(total_on) / n_on, (np.asarray(total)[:, None] - total_on) / n_off
+        standardised = (on[0] - off[0]) / spread
+    best = 1 + np.abs(on[1:] - off[1:]).argmax(axis=0)
     enough = np.minimum(n_on, n_off) >= _FEWEST
-    if not enough.any():
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means_on = np.where(enough, np.asarray(total_on) / n_on, np.nan)
-        means_off = np.where(enough, (np.asarray(total)[:, None] - total_on) / n_off, np.nan)
-    standardised = (means_on[0] - means_off[0]) / spread
-    return Contrast(line, means_on[0], means_off[0], standardised, statements, means_on[1:], means_off[1:])
+    for k in np.flatnonzero(enough & (np.abs(standardised) >= _SMALLEST_DIFFERENCE)).tolist():
+        figures = {"mean_on": on[0, k], "mean_off": off[0, k], "difference": on[0, k] - off[0, k]}
+        figures |= {"standardised": standardised[k], "share_on": on[best[k], k], "share_off": off[best[k], k]}
+        yield k, {"statement": words[best[k] - 1], **{name: float(value) for name, value in figures.items()}}
 
 
 def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
@@ -396,32 +353,13 @@ def _statements(line: Answers, values: FloatArray) -> tuple[tuple[str, ...], Flo
     if not line.labels:
         middle = float(np.median(values))
         return (f"above {middle:.4g}",), (values > middle)[None].astype(float)
-    n_levels = len(line.labels)
-    if n_levels == 2:
-        return (line.labels[1],), (values >= 1)[None].astype(float)
-    cuts = range(1, n_levels)
-    words = tuple(line.labels[cut] if cut == n_levels - 1 else from_level(line.labels[cut], "at least") for cut in cuts)
-    return words, np.stack([values >= cut for cut in cuts]).astype(float)
+    words = (*(from_level(label, "at least") for label in line.labels[1:-1]), line.labels[-1])
+    return words, np.stack([values >= cut for cut in range(1, len(line.labels))]).astype(float)
 
 
-def _effect(found: Contrast, k: int, weights: FloatArray, place: Mapping[str, int], texts: Texts) -> dict[str, Any]:
-    """The difference of one unit and line, at the level where the shares of on and off differ most."""
-    line = found.line
-    best = int(np.abs(found.share_on[:, k] - found.share_off[:, k]).argmax())
-    share_on, share_off = float(found.share_on[best, k]), float(found.share_off[best, k])
-    statement, site = found.statements[best], place.get(line.site or line.name)
-    text = brief_of(texts, line.name)
-    means = {name: float(getattr(found, name)[k]) for name in ("mean_on", "mean_off", "standardised")}
-    about = {"column": line.name, "text": text, "kind": line.kind, "statement": statement}
-    return {
-        **about,
-        **means,
-        "share_on": share_on,
-        "share_off": share_off,
-        "difference": means["mean_on"] - means["mean_off"],
-        "weight": 0.0 if site is None else float(weights[site, k]),
-        "words": f"{text}: {percent(share_on)} {statement}, against {percent(share_off)}",
-    }
+def _in_words(effect: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    text, shares = brief_of(texts, effect["column"]), [percent(effect[key]) for key in ("share_on", "share_off")]
+    return {**effect, "text": text, "words": f"{text}: {shares[0]} {effect['statement']}, against {shares[1]}"}
 
 
 def _subject(effect: Mapping[str, Any]) -> str:
@@ -442,15 +380,16 @@ def describe_factors(
     with one_thread():
         found = [_correlations(line, centred, squares, rows) for line in lines]
     correlation, records = np.reshape(found, (len(lines), factors.shape[1])), []
-    for k in range(factors.shape[1]):
-        own = correlation[:, k]
-        ends: dict[str, list[dict[str, Any]]] = {"high": [], "low": []}
-        for i in np.argsort(-np.abs(own), kind="stable"):
-            side = ends["high" if own[i] > 0 else "low"]
-            if abs(own[i]) >= _LEAST_CORRELATION and len(side) < _TOP:
-                name = lines[i].name
-                side.append({"column": name, "text": brief_of(texts or {}, name), "correlation": float(own[i])})
-        records.append({"factor": k + 1, "variance": float(np.average(squares[:, k], weights=rows)), **ends})
+    for k, own in enumerate(correlation.T):
+        order = [(lines[i].name, float(own[i])) for i in np.argsort(-np.abs(own), kind="stable")]
+        said = [
+            {"column": name, "text": brief_of(texts or {}, name), "correlation": value}
+            for name, value in order
+            if abs(value) >= _LEAST_CORRELATION
+        ]
+        high, low = ([each for each in said if sign * each["correlation"] > 0][:_TOP] for sign in (1, -1))
+        variance = float(np.average(squares[:, k], weights=rows))
+        records.append({"factor": k + 1, "variance": variance, "high": high, "low": low})
     return sorted(records, key=lambda each: -each["variance"])
 
 
@@ -470,8 +409,7 @@ def _correlations(line: Answers, factors: FloatArray, squares: FloatArray, rows:
 
 # ---- maps
 
-# With fewer rows t-SNE has no advantage over principal components.
-_FEW_ROWS = 50
+_FEW_ROWS = 50  # with fewer, t-SNE has no advantage over principal components
 
 Method = Literal["t-SNE", "principal components"]
 
@@ -479,45 +417,34 @@ Method = Literal["t-SNE", "principal components"]
 def embed(points: FloatArray, seed: int = 0) -> tuple[FloatArray, Method]:
     """Centred coordinates [row, 2], scaled to a longer side of one, and the method."""
     n_rows, n_features = points.shape
+    if not points.size:
+        return np.zeros((n_rows, 2)), "principal components"
     method: Method = "principal components"
     if n_rows >= _FEW_ROWS and n_features > 2 and np.ptp(points) > 0 and find_spec("openTSNE") is not None:
-        plane, method = _tsne(points, seed), "t-SNE"
+        from openTSNE import TSNE
+
+        method = "t-SNE"
+        layout = TSNE(
+            perplexity=min(30.0, (n_rows - 1) / 3),
+            initialization="pca",
+            # Half the usual number of steps: 99 % of the neighbours are the same, in half the time.
+            early_exaggeration_iter=125,
+            n_iter=250,
+            theta=0.8,
+            # Several threads change the order of summation, and so the map.
+            n_jobs=1,
+            negative_gradient_method="bh" if n_rows < 10_000 else "fft",
+            random_state=seed,
+        )
+        plane = np.asarray(layout.fit(points), float)
     else:
-        plane = _principal(points)
-    if not n_rows:
-        return plane, method
+        left, singular, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+        plane = left[:, :2] * singular[:2]
+        # The sign of a component is arbitrary: the largest coordinate is made positive, so that runs agree.
+        plane *= np.where(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])] < 0, -1.0, 1.0)
+        plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
     low, high = plane.min(axis=0), plane.max(axis=0)
     return (plane - (low + high) / 2) / (float((high - low).max()) or 1.0), method
-
-
-def _tsne(points: FloatArray, seed: int) -> FloatArray:
-    from openTSNE import TSNE
-
-    n_rows = len(points)
-    layout = TSNE(
-        perplexity=min(30.0, (n_rows - 1) / 3),
-        initialization="pca",
-        # Half the usual number of steps: 99 % of the neighbours are the same, in half the time.
-        early_exaggeration_iter=125,
-        n_iter=250,
-        theta=0.8,
-        # Several threads change the order of summation, and so the map.
-        n_jobs=1,
-        negative_gradient_method="bh" if n_rows < 10_000 else "fft",
-        random_state=seed,
-    )
-    return np.asarray(layout.fit(points), float)
-
-
-def _principal(points: FloatArray) -> FloatArray:
-    if not points.size:
-        return np.zeros((len(points), 2))
-    left, singular, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
-    plane = left[:, :2] * singular[:2]
-    # The sign of a component is arbitrary: the largest coordinate is made positive, so that runs agree.
-    sign = np.sign(plane[np.abs(plane).argmax(axis=0), range(plane.shape[1])])
-    plane = plane * np.where(sign == 0, 1.0, sign)
-    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
 FEWEST = 5  # rows of an area whose answers are shown
@@ -570,9 +497,8 @@ def row_map(
     plane, method = embed(points[rows], seed)
     # The area of each row: squares from (0, 0) at the lower left.
     cell = np.clip(np.floor((plane + 0.5) * N_ACROSS), 0, N_ACROSS - 1).astype(int)
-    areas, which = np.unique(cell, axis=0, return_inverse=True) if len(cell) else (cell, np.zeros(0, int))
+    areas, which, size = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
     which = which.ravel()
-    size = np.bincount(which, minlength=len(areas))
     return {
         "method": method,
         "n_rows": n_rows,
@@ -622,18 +548,21 @@ def row_texts(
     answers: Sequence[Answers], texts: Texts, names: Sequence[Any], rows: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Of each row on the map, its name and its answers: only for pages that were asked for rows."""
-    found = []
-    for row in rows:
-        said = []
-        for column in answers:
-            value = column.values[row]
-            if np.isnan(value):
-                continue
-            chosen = [part.name[len(column.name) + 2 :] for part in column.parts if part.values[row] == 1]
-            answer = f"{value:.4g}" if not column.labels else column.labels[int(value)]
-            said.append([texts[column.name]["brief"], ", ".join(chosen) if chosen else answer])
-        found.append({"name": str(names[row]), "answers": said})
-    return found
+
+    def said(column: Answers, row: int) -> str:
+        value = column.values[row]
+        chosen = [part.name[len(column.name) + 2 :] for part in column.parts if part.values[row] == 1]
+        return ", ".join(chosen) if chosen else column.labels[int(value)] if column.labels else f"{value:.4g}"
+
+    return [
+        {
+            "name": str(names[row]),
+            "answers": [
+                [texts[each.name]["brief"], said(each, row)] for each in answers if not np.isnan(each.values[row])
+            ],
+        }
+        for row in rows
+    ]
 
 
 SHOWN, SIMILAR = 12, 4  # items with the most ratings, and items that are liked by the same rows
@@ -655,15 +584,15 @@ def catalogue(model: Any, seed: int) -> list[dict[str, Any]]:
         least = _FEWEST_RATINGS if (counts >= _FEWEST_RATINGS).sum() > SIMILAR else 0
         for k in order[:SHOWN]:
             alike = model.similar_items(column.labels[k], top=SIMILAR, column=name, min_ratings=least)
-            items, values = (np.asarray(alike[key]).tolist() for key in ("item", "similarity"))
-            near = [
-                {"item": texts[item], "similarity": float(value)}
-                for item, value in zip(items, values, strict=True)
-                if value > 0
-            ]
+            pairs = zip(*(np.asarray(alike[key]).tolist() for key in ("item", "similarity")), strict=True)
+            near = [{"item": texts[item], "similarity": float(value)} for item, value in pairs if value > 0]
             together.append({"item": texts[column.labels[k]], "n": int(counts[k]), "near": near})
         shown = np.sort(order[counts[order] >= least][:MOST_POINTS])
-        plane, method = embed(_directions(model, name)[shown], seed)
+        where = model.schema_.slices[name]
+        weights = np.concatenate([np.asarray(each, float)[where] for each in (model.weights_, model.loadings_)], axis=1)
+        weights = weights - weights.mean(axis=0)
+        directions = weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-9)  # of unit length
+        plane, method = embed(directions[shown], seed)
         found.append({
             "column": name,
             "n_items": len(texts),
@@ -674,11 +603,3 @@ def catalogue(model: Any, seed: int) -> list[dict[str, Any]]:
             **_places(plane),
         })  # fmt: skip
     return found
-
-
-def _directions(model: Any, name: str) -> FloatArray:
-    """Items as directions of unit length: their weights of hidden units and factors, [item, feature]."""
-    where = model.schema_.slices[name]
-    weights = np.concatenate([np.asarray(each, float)[where] for each in (model.weights_, model.loadings_)], axis=1)
-    weights = weights - weights.mean(axis=0)
-    return weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-9)

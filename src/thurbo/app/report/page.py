@@ -20,13 +20,40 @@ from typing import Any, Literal
 
 from thurbo.app.report import pictures
 from thurbo.app.report.summary import measured, of_orders, summary, verdict
-from thurbo.app.report.wording import brief_of, line_label, missing_words, percent, time_words
+from thurbo.app.report.wording import Texts, brief_of, missing_words, number, percent, time_words, with_answer
 from thurbo.errors import ThurboError
 from thurbo.table.io.files import destination, write_atomically
 
 # Limits of the page: units and factors shown, and questions whose cards are open.
 _MOST_UNITS, _MOST_FACTORS = 3, 3
 MOST_OPEN = 12
+
+
+def template(name: str, texts: Texts) -> Any:
+    """A template of the report; text is escaped in HTML."""
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("thurbo.app.report"),
+        autoescape=name.endswith(".html.j2"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        full=lambda name: texts.get(name, {"full": name})["full"],
+        brief=lambda name: brief_of(texts, name),
+        percent=percent,
+        number=number,
+        signed=partial(number, sign="+"),
+        thousands=lambda value: f"{value:,.0f}",
+        missing=missing_words,
+        duration=time_words,
+        breakable=breakable,
+    )
+    return environment.get_template(name)
 
 
 def render(summary: Mapping[str, Any]) -> str:
@@ -47,24 +74,7 @@ def render(summary: Mapping[str, Any]) -> str:
     ThurboError
         If jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ModuleNotFoundError as error:
-        raise ThurboError("the report needs jinja2; install it with: pip install 'thurbo[report]'") from error
-    loader, texts, held_out = jinja2.PackageLoader("thurbo.app.report"), summary["texts"], summary["held_out"]
-    strict = partial(jinja2.Environment, autoescape=True, undefined=jinja2.StrictUndefined)
-    environment = strict(loader=loader, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(
-        full=lambda name: texts.get(name, {"full": name})["full"],
-        brief=lambda name: brief_of(texts, name),
-        percent=percent,
-        number=number,
-        signed=partial(number, sign="+"),
-        thousands=lambda value: f"{value:,.0f}",
-        missing=missing_words,
-        duration=time_words,
-        breakable=breakable,
-    )
+    texts, held_out = summary["texts"], summary["held_out"]
     script = files("thurbo.app.report").joinpath("templates/page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # Nothing is loaded or sent; only the page's own script runs.
@@ -74,7 +84,7 @@ def render(summary: Mapping[str, Any]) -> str:
     # Units that are not nearly the same as a stronger one, those with the largest differences first.
     units = [unit for unit in summary["units"] if unit["like"] is None and (unit["up"] or unit["down"])]
     tested = [] if held_out is None else held_out["columns"]
-    return environment.get_template("page.html.j2").render(
+    return template("page.html.j2", texts).render(
         s=summary,
         script=script,
         policy="; ".join([*rules, "base-uri 'none'", "form-action 'none'"]),
@@ -85,7 +95,6 @@ def render(summary: Mapping[str, Any]) -> str:
         warned="Warnings" if any(each["level"] == "check" for each in summary["warnings"]) else "Notes",
         map=place,
         heat=heat,
-        calibration=pictures.calibration_picture(held_out["calibration"]) if held_out else [],
         catalogues=[{**each, "picture": pictures.item_picture(each)} for each in summary["items"]],
         curve=pictures.curve(summary["history"]),
         swatches=pictures.palette,
@@ -107,11 +116,6 @@ def _blocks(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def number(value: float | None, digits: int = 2, sign: str = "") -> str:
-    """A number with fixed decimals and a typographic minus sign; with sign="+" it always shows its sign."""
-    return "–" if value is None else f"{value:{sign}.{digits}f}".replace("-", "\u2212")
-
-
 def breakable(text: str) -> Any:
     """User text in which a long word without spaces may break after _ / . - and between a small and a large letter."""
     from markupsafe import Markup, escape
@@ -123,7 +127,7 @@ def breakable(text: str) -> Any:
 def _facts(summary: Mapping[str, Any], place: Mapping[str, Any], heat: Mapping[str, Any] | None) -> str:
     """What hover needs, as JSON that cannot end its script element."""
     layout, texts, profiles = summary["map"], summary["texts"], summary["segments"]["profiles"]
-    segment_lines = [[line_label(line) for line in each["lines"][:3]] for each in profiles]
+    segment_lines = [[with_answer(line["brief"], line["answer"]) for line in each["lines"][:3]] for each in profiles]
     names = [texts[name]["brief"] for name in (heat["names"] if heat else ())]
     held = {
         "points": [list(p) for p in place["points"]],

@@ -5,7 +5,9 @@ Shapes are path data, so that they follow the colours of the page and stay small
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from itertools import cycle
 from typing import Any
 
@@ -13,19 +15,7 @@ import numpy as np
 
 from thurbo.app.report.wording import FloatArray
 
-# From the lowest level to the highest, for light and dark pages; distinguishable with colour blindness.
-_LIGHT = ("#dd9a2b", "#d8694a", "#b0447c", "#69409a", "#23468f")
-_DARK = ("#f2c879", "#ee9a77", "#dc84b4", "#ab92e6", "#7fb0f5")
-# Segments: distinct in hue and lightness; the last is that of rows set apart by rule.
-SEGMENT_COLOURS = (
-    ("#23468f", "#8ab4f8"),
-    ("#c05f1d", "#f0a060"),
-    ("#2b7a57", "#6fcf9f"),
-    ("#8a3b8f", "#d593da"),
-    ("#8a6d00", "#d9bd4d"),
-    ("#a8324a", "#f08ba0"),
-)
-FEW_COLOUR = ("#7b828c", "#8d95a1")
+_COLOURS = tomllib.loads(files("thurbo.app.report").joinpath("colours.toml").read_text("utf-8"))
 MAP_WIDTH = 1000
 _MARGIN = 24
 _LABEL = 44  # least distance of two labels
@@ -35,29 +25,23 @@ MOST_IN_HEAT_MAP = 60
 
 def palette(n: int) -> list[dict[str, str]]:
     """Colours of n ordered groups, for light and dark pages."""
-    return [{"light": _blend(_LIGHT, i, n), "dark": _blend(_DARK, i, n)} for i in range(n)]
+    shares = np.linspace(0, 1, n) if n > 1 else np.ones(n)
+    return [{mode: _blend(own, share) for mode, own in _COLOURS["levels"].items()} for share in shares.tolist()]
 
 
 def segment_colours(profiles: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, str]]:
     """The colour of each segment by its number."""
-    colours = cycle(SEGMENT_COLOURS)
-    pairs = {
-        each["segment"]: FEW_COLOUR if each["few_answers"] or each["not_asked"] else next(colours) for each in profiles
-    }
-    return {number: {"light": light, "dark": dark} for number, (light, dark) in pairs.items()}
+    colours = cycle(_COLOURS["segments"])
+    by_rule = {each["segment"] for each in profiles if each["few_answers"] or each["not_asked"]}
+    numbers = [each["segment"] for each in profiles]
+    return {number: _COLOURS["few"] if number in by_rule else next(colours) for number in numbers}
 
 
-def _blend(anchors: Sequence[str], i: float, n: int) -> str:
-    if len(anchors) == 1:
-        return anchors[0]
-    place = (len(anchors) - 1) * (i / (n - 1) if n > 1 else 1.0)
-    low = min(int(place), len(anchors) - 2)
-    share = place - low
-    channels = [
-        round((1 - share) * int(anchors[low][c : c + 2], 16) + share * int(anchors[low + 1][c : c + 2], 16))
-        for c in (1, 3, 5)
-    ]
-    return "#" + "".join(f"{channel:02x}" for channel in channels)
+def _blend(anchors: Sequence[str], share: float) -> str:
+    """The colour at this share of the way from the first anchor to the last one."""
+    place = (len(anchors) - 1) * share
+    channels = zip(*(bytes.fromhex(anchor[1:]) for anchor in anchors), strict=True)
+    return "#" + "".join(f"{round(np.interp(place, range(len(anchors)), own)):02x}" for own in channels)
 
 
 def _frame(ys: Sequence[float]) -> tuple[int, float, int]:
@@ -131,7 +115,8 @@ def _panels(layout: Mapping[str, Any]) -> list[dict[str, Any]]:
             if shares is not None:
                 best = int(np.argmax(shares))
                 shade = sum(k * share for k, share in enumerate(shares)) if colouring["ordered"] else float(best)
-                square |= {key: _blend([each[key] for each in colours], shade, n_labels) for key in ("light", "dark")}
+                shade = shade / (n_labels - 1) if n_labels > 1 else 1.0
+                square |= {key: _blend([each[key] for each in colours], shade) for key in ("light", "dark")}
                 order = [k for k in sorted(range(n_labels), key=lambda k: -shares[k])[:3] if shares[k] > 0]
                 square["words"] = ", ".join(f"{colouring['labels'][k]} {100 * shares[k]:.0f} %" for k in order)
             squares.append(square)
@@ -157,7 +142,7 @@ def heat_map(dependence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     largest = float(np.nanmax(share)) if np.isfinite(share).any() else 0.0
     # Square roots, so that weak relations can be told from none.
     level = np.ceil(HEAT_LEVELS * np.sqrt(np.nan_to_num(share) / (largest or 1.0))).astype(int).clip(0, HEAT_LEVELS)
-    levels, level = range(1, HEAT_LEVELS + 1), np.where(np.isnan(share), 0, level)
+    levels = range(1, HEAT_LEVELS + 1)
     squares = [np.argwhere(level == own).tolist() for own in levels]
     return {
         "names": names,
@@ -167,15 +152,6 @@ def heat_map(dependence: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "n_all": len(dependence["names"]),
         "share": [[None if np.isnan(v) else round(100 * v) for v in row] for row in share],
     }
-
-
-def calibration_picture(bins: Sequence[Mapping[str, float]], side: int = 300) -> list[dict[str, Any]]:
-    """Points of the calibration picture: predicted against observed, with an area in proportion to the answers."""
-    found = []
-    for each, size in zip(bins, relative_sizes(bins), strict=True):
-        x, y = round(side * each["predicted"], 1), round(side * (1 - each["observed"]), 1)
-        found.append({"x": x, "y": y, "r": round(3 + 9 * size**0.5, 1), **each})
-    return found
 
 
 def item_picture(items: Mapping[str, Any], most_labels: int = 24) -> dict[str, Any]:
@@ -201,12 +177,6 @@ def training_course(history: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[in
         for key in ("objective", "held_out")
     )
     return objective, held_out
-
-
-def relative_sizes(bins: Sequence[Mapping[str, float]]) -> list[float]:
-    """Answers of each bin of a calibration picture, relative to the largest: its area."""
-    most = max((each["n"] for each in bins), default=1)
-    return [each["n"] / most for each in bins]
 
 
 def curve(history: Sequence[Mapping[str, Any]], width: int = 720, height: int = 160) -> dict[str, Any] | None:

@@ -6,14 +6,15 @@ imported when a picture is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from inspect import cleandoc
+from typing import Any, TypeVar
 
 import numpy as np
 
 from thurbo.app.report.cards import Described, answer_groups, named, row_map, segment_records
-from thurbo.app.report.pictures import layers, palette, relative_sizes, segment_colours, strongest, training_course
-from thurbo.app.report.wording import NOTHING, brief_of, line_label, missing_kinds, texts_of
+from thurbo.app.report.pictures import layers, palette, segment_colours, strongest, training_course
+from thurbo.app.report.wording import NOTHING, brief_of, missing_kinds, texts_of, with_answer
 from thurbo.errors import ThurboError
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema.naming import clipped
@@ -22,6 +23,23 @@ from thurbo.table.schema.routing import NOT_APPLICABLE
 __all__ = ["calibration", "dependence", "history", "map", "missing", "segments", "units"]
 
 _INK, _MUTED, _LINE, _ON, _OFF = "#1d2026", "#59616c", "#e4e1da", "#23468f", "#b4540f"
+
+
+_SHARED = """
+ax : matplotlib axes, optional
+    Where to draw; by default a new figure.
+
+Returns
+-------
+matplotlib axes
+"""
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _picture(function: Function) -> Function:
+    """A function whose documentation ends with what all pictures share."""
+    function.__doc__ = cleandoc(function.__doc__ or "") + _SHARED
+    return function
 
 
 def _axes(ax: Any, width: float, height: float) -> Any:
@@ -54,6 +72,7 @@ def _bare(ax: Any, title: str, *sides: str, grid: str = "") -> Any:
     return ax
 
 
+@_picture
 def map(
     model: Any, X: Any, colour_by: str | None = None, *, seed: int = 0, max_points: int = 3000, ax: Any = None
 ) -> Any:
@@ -69,12 +88,6 @@ def map(
         A question (or "question: label"); by default the segments.
     seed, max_points : int
         Random seed, and the maximum number of rows.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     described = Described(model, X)
     chosen = None if colour_by is None else named(described.answers, [colour_by])[0]
@@ -106,6 +119,7 @@ def _name(profile: Mapping[str, Any], most: int) -> str:
     return f"{profile['segment']} {clipped(profile['name'], most)}"
 
 
+@_picture
 def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
     """The answers that set each segment apart: shares in the segment (dots) and among all rows (lines).
 
@@ -115,12 +129,6 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
         The result of `model.segments`.
     schema : Schema, optional
         The schema of the model (`model.schema_`), for the texts of questions.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     texts = {each["column"]: dict.fromkeys(("brief", "full"), each["column"]) for each in found.answers}
     texts = texts if schema is None else texts_of(schema)
@@ -136,7 +144,7 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
             ax.plot(ends, [height, height], color=colour, linewidth=2, solid_capstyle="butt")
             ax.plot(line["value"], height, "o", color=colour, markersize=6)
             ax.plot(line["overall"], height, "|", color=_INK, markersize=9)
-            labels[height] = line_label(line, 60)
+            labels[height] = clipped(with_answer(line["brief"], line["answer"]), 60)
             height -= 1
         height -= 0.6
     ax.set(xlim=(-0.02, 1.02), ylim=(height, 0.8), xlabel="share of the answer; the tick is that of all rows")
@@ -144,6 +152,7 @@ def segments(found: Any, schema: Any = None, *, ax: Any = None) -> Any:
     return _bare(ax, "Segments", grid="x")
 
 
+@_picture
 def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any:
     """How answers differ between rows with a hidden unit on and off.
 
@@ -155,12 +164,6 @@ def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any
         Rows with all columns of the fitted schema.
     unit : int, optional
         Number of the unit, from 1; by default that with the largest differences.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     n_hidden = model.weights_.shape[1]
     if unit is not None and not 1 <= unit <= n_hidden:
@@ -177,14 +180,15 @@ def units(model: Any, X: Any, unit: int | None = None, *, ax: Any = None) -> Any
         ax.plot([line["share_off"], line["share_on"]], [-k, -k], color=_LINE, linewidth=2)
         ax.plot(line["share_off"], -k, "o", markerfacecolor="white", color=_OFF, label="off" if k == 0 else None)
         ax.plot(line["share_on"], -k, "o", color=_ON, label="on" if k == 0 else None)
-    about = [{"brief": brief_of(described.texts, line["column"]), "answer": line["statement"]} for line in lines]
-    _lines(ax, [-k for k in range(len(lines))], [line_label(each, 56) for each in about])
+    labels = [clipped(with_answer(line["text"], line["statement"]), 56) for line in lines]
+    _lines(ax, [-k for k in range(len(lines))], labels)
     ax.set(xlim=(-0.02, 1.02))
     if lines:
         ax.legend(frameon=False, loc="best")
     return _bare(ax, f"Trait {chosen['unit']}, on for {chosen['share']:.0%}", "bottom")
 
 
+@_picture
 def history(model: Any, *, ax: Any = None) -> Any:
     """The objective during training, and on held-out rows if there were any.
 
@@ -192,12 +196,6 @@ def history(model: Any, *, ax: Any = None) -> Any:
     ----------
     model : TBM
         A fitted model.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     ax = _axes(ax, 6.0, 3.2)
     looks = ((_ON, "training rows"), (_OFF, "held-out rows"))
@@ -210,6 +208,7 @@ def history(model: Any, *, ax: Any = None) -> Any:
     return _bare(ax, "Training", "left", "bottom")
 
 
+@_picture
 def calibration(found: Any, *, ax: Any = None) -> Any:
     """Predicted probability of the most probable label against the share of correct predictions.
 
@@ -217,22 +216,17 @@ def calibration(found: Any, *, ax: Any = None) -> Any:
     ----------
     found : Evaluation
         The result of `model.evaluate` or `tb.evaluate`.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     ax = _axes(ax, 4.2, 4.2)
     bins = found.calibration
     ax.plot([0, 1], [0, 1], color=_MUTED, linestyle="--", linewidth=1)
-    place = [[each[key] for each in bins] for key in ("predicted", "observed")]
-    ax.scatter(*place, s=[20 + 160 * size for size in relative_sizes(bins)], color=_ON, alpha=0.8, zorder=3)
+    n, *place = (np.asarray([each[key] for each in bins]) for key in ("n", "predicted", "observed"))
+    ax.scatter(*place, s=20 + 160 * n / n.max(initial=1), color=_ON, alpha=0.8, zorder=3)
     ax.set(xlim=(0, 1.03), ylim=(0, 1.03), aspect="equal", xlabel="predicted probability", ylabel="share correct")
     return _bare(ax, "Calibration", grid="both")
 
 
+@_picture
 def dependence(found: Any, *, most: int = 40, ax: Any = None) -> Any:
     """A heat map: how much of the uncertainty about a question (row) the answer to another one (column) removes.
 
@@ -242,12 +236,6 @@ def dependence(found: Any, *, most: int = 40, ax: Any = None) -> Any:
         The result of `model.dependence`.
     most : int, default=40
         Number of questions, those with the strongest relations.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     kept, share = strongest(found.names, found.share, most)
     n, texts = len(kept), dict(zip(found.names, found.texts, strict=True))
@@ -261,6 +249,7 @@ def dependence(found: Any, *, most: int = 40, ax: Any = None) -> Any:
     return _bare(ax, "Share of uncertainty removed")
 
 
+@_picture
 def missing(schema: Any, X: Any, *, ax: Any = None) -> Any:
     """Missing answers of each question by reason: no answer, declared values such as "refused", and not asked.
 
@@ -270,12 +259,6 @@ def missing(schema: Any, X: Any, *, ax: Any = None) -> Any:
         The schema of the table, for example `model.schema_`.
     X : table
         The table.
-    ax : matplotlib axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib axes
     """
     shares, texts = missing_kinds(schema, as_table(X)), texts_of(schema)
     names = [name for name in schema.modelled if shares.get(name)]

@@ -10,24 +10,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 
 from thurbo import __version__
-from thurbo.app.report import cards
+from thurbo.app.report import cards, wording
 from thurbo.app.report.cards import Described, plain
-from thurbo.app.report.wording import (
-    NOTHING,
-    Texts,
-    brief_of,
-    listing,
-    missing_kinds,
-    percent,
-    quoted,
-    with_answer,
-)
+from thurbo.app.report.wording import Texts, brief_of, listing, number, percent, quoted, with_answer
 from thurbo.errors import ConvergenceWarning
 from thurbo.predict.evaluation import are_seen
 from thurbo.predict.segments import statements
@@ -40,7 +31,6 @@ from thurbo.table.schema.routing import NOT_APPLICABLE, when
 HIDDEN = 0.1  # share of the answers
 MOSTLY = 0.5  # share of the rows that the model was fitted to, from which it has to be fitted once more
 TRUE_TO_WORD = 0.05  # calibration error, up to which probabilities are shares
-MINUS = "\u2212"
 QUICK = 180.0  # seconds of a fit, up to which "auto" fits once more
 
 
@@ -73,7 +63,8 @@ def verdict(held_out: Mapping[str, Any]) -> list[str]:
         if gain is None or low is None or high is None:
             continue
         is_clear = "clearly better" if low > 0 else "clearly worse" if high < 0 else "neither clearly better nor worse"
-        said.append(f"{is_clear} {than} ({gain:+.3f}, 95 % interval {low:+.3f} to {high:+.3f})".replace("-", MINUS))
+        gain, low, high = (number(each, 3, sign="+") for each in (gain, low, high))
+        said.append(f"{is_clear} {than} ({gain}, 95 % interval {low} to {high})")
     found = [f"By log score, the predictions are {' and '.join(said)}."] if said else []
     bins = held_out.get("calibration") or []
     n = sum(each["n"] for each in bins)
@@ -131,11 +122,10 @@ def findings(
         say("relation", each["share"], each["words"])
     if held_out is None:
         return found
-    if held_out.get("accuracy") is not None and held_out["n_cells"] >= _FEWEST:
-        words = (
-            f"{percent(held_out['accuracy'])} of {held_out['n_cells']:,} hidden answers are predicted right; the most "
-        )
-        words += f"common answer is right in {percent(held_out['accuracy_marginal'])}"
+    n_cells, right = held_out["n_cells"], percent(held_out.get("accuracy"))
+    if held_out.get("accuracy") is not None and n_cells >= _FEWEST:
+        words = f"{right} of {n_cells:,} hidden answers are predicted right; the most common answer is right in "
+        words += percent(held_out["accuracy_marginal"])
         if held_out.get("accuracy_logistic") is not None:
             words += f", a regression in {percent(held_out['accuracy_logistic'])}"
         say("accuracy", held_out["accuracy"], f"{words}.")
@@ -147,10 +137,9 @@ def findings(
         column = each["column"].removesuffix(": favourite")
         label = str(described.schema[column].answer_texts[each["code"]])
         answer = quoted(with_answer(brief_of(texts, column), label))
-        words = (
-            f"{percent(each['share'])} of {each['of']:,} hidden answers {answer} surprise: the other answers of these "
-        )
-        say("surprise", each["share"], f"{words}rows made them at most half as likely as usual.")
+        words = f"{percent(each['share'])} of {each['of']:,} hidden answers {answer} surprise: "
+        words += "the other answers of these rows made them at most half as likely as usual."
+        say("surprise", each["share"], words)
     return found
 
 
@@ -165,7 +154,7 @@ def relations(dependence: Any, described: Described, most: int = 10) -> list[dic
         both = frozenset(grids.get(name, name) for name in (one, other))
         if len(found) == most or max(named[one], named[other]) >= _ONE_EACH or len(both) < 2 or both in told:
             continue
-        if not (described.stands_for_others(one) and described.stands_for_others(other)):
+        if not all(map(described.stands_for_others, (one, other))):
             continue
         shown = _telling(described, one, other)
         if not shown or _say_the_same(described, one, other):
@@ -186,10 +175,10 @@ _THE_SAME = 0.9  # share of the answers beside the most frequent one that anothe
 
 def _say_the_same(described: Described, one: str, other: str) -> bool:
     """Whether the answer to one question gives away nearly every answer to the other one, with a few exceptions."""
-    parts = [next(each for each in described.answers if each.name == name) for name in (one, other)]
+    parts = [each for each in described.answers if each.name in (one, other)]
     if not all(part.labels and part.exclusive for part in parts):
         return False
-    rows = ~np.isnan(parts[0].values) & ~np.isnan(parts[1].values)
+    rows = parts[0].observed & parts[1].observed
     counts = np.zeros([len(part.labels) for part in parts], int)
     np.add.at(counts, tuple(part.values[rows].astype(int) for part in parts), 1)
     for each in (counts, counts.T):
@@ -204,44 +193,43 @@ def _telling(described: Described, one: str, other: str) -> dict[str, Any]:
 
     At least 30 rows have the first answer, and 30 do not.
     """
-    (words, holds), (other_words, other_holds) = (_statements(described, name) for name in (one, other))
-    rows = np.ones(len(holds)) if described.relative_weight is None else described.relative_weight
+    rows = np.ones(described.table.n_rows) if described.relative_weight is None else described.relative_weight
     best, fewest, found = 0.0, 0, dict[str, Any]()
-    for a in range(holds.shape[1]):
-        for b in range(other_holds.shape[1]):
-            both = ~np.isnan(holds[:, a]) & ~np.isnan(other_holds[:, b]) & (rows > 0)
-            x, y, w = holds[both, a], other_holds[both, b], rows[both]
-            n_with = int(x.sum())
-            if min(n_with, len(x) - n_with) < _FEWEST or not 0 < y.sum() < len(y):
-                continue
-            n_x, n_y, n = float(w @ x), float(w @ y), float(w.sum())
-            share, of_others = float(w @ (x * y)) / n_x, float(w @ ((1 - x) * y)) / (n - n_x)
-            phi = (share - of_others) * np.sqrt(n_x * (n - n_x) / (n_y * (n - n_y)))
-            # Rows that count equally (Kish) in both groups give the standard error of the difference.
-            n_here, n_rest = (float(w @ part) ** 2 / float(w**2 @ part) for part in (x, 1 - x))
-            p = n_y / n
-            if share - of_others < _CLEAR * np.sqrt(p * (1 - p) * (1 / n_here + 1 / n_rest)):
-                continue
-            # Of a pair and its complement the shorter one, and of two answers the second one: "Yes".
-            n_words = len(f"{words[a]} {other_words[b]}".split())
-            if phi > best + 1e-9 or (phi > best - 1e-9 and n_words <= fewest):
-                best, fewest = max(best, phi), n_words
-                found = {"answer": words[a], "other_answer": other_words[b]}
-                found |= {"share": share, "share_of_others": of_others, "n": len(x), "n_with_answer": n_with}
+    for (word, said), (other_word, also) in product(*(_statements(described, name) for name in (one, other))):
+        both = ~np.isnan(said) & ~np.isnan(also) & (rows > 0)
+        x, y, w = said[both], also[both], rows[both]
+        n_with = int(x.sum())
+        if min(n_with, len(x) - n_with) < _FEWEST or not 0 < y.sum() < len(y):
+            continue
+        n_x, n_y, n = float(w @ x), float(w @ y), float(w.sum())
+        share, of_others = float(w @ (x * y)) / n_x, float(w @ ((1 - x) * y)) / (n - n_x)
+        phi = (share - of_others) * np.sqrt(n_x * (n - n_x) / (n_y * (n - n_y)))
+        # Rows that count equally (Kish) in both groups give the standard error of the difference.
+        n_here, n_rest = (float(w @ part) ** 2 / float(w**2 @ part) for part in (x, 1 - x))
+        p = n_y / n
+        if share - of_others < _CLEAR * np.sqrt(p * (1 - p) * (1 / n_here + 1 / n_rest)):
+            continue
+        # Of a pair and its complement the shorter one, and of two answers the second one: "Yes".
+        n_words = len(f"{word} {other_word}".split())
+        if phi > best + 1e-9 or (phi > best - 1e-9 and n_words <= fewest):
+            best, fewest = max(best, phi), n_words
+            found = {"answer": word, "other_answer": other_word, "share": share, "share_of_others": of_others}
+            found |= {"n": len(x), "n_with_answer": n_with}
     return found
 
 
-def _statements(described: Described, name: str) -> tuple[list[str], np.ndarray]:
-    """What can be said of an answer, and where it holds [row, statement]: 1, 0 or NaN."""
+def _statements(described: Described, name: str) -> list[tuple[str, np.ndarray]]:
+    """What can be said of an answer, and where it holds, [row]: 1, 0 or NaN."""
     profile = statements(described.schema[name], described.blocks[name])
+    values = np.asarray(profile.values, np.float64)
     if profile.to_user is None:
-        return list(profile.answers), np.asarray(profile.values, np.float64)
-    middle = np.nanmedian(profile.values, axis=0)
+        return list(zip(profile.answers, values.T, strict=True))
+    middle = np.nanmedian(values, axis=0)
     ends = zip(profile.answers, profile.to_user(middle), strict=True)
     words = [f"{answer} above {end:.4g}".lstrip() for answer, end in ends]
-    holds = np.where(np.isnan(profile.values), np.nan, profile.values > middle)
-    low = [word.replace("above", "at most") for word in words]
-    return words + low, np.concatenate([holds, 1 - holds], axis=1)
+    holds = np.where(np.isnan(values), np.nan, values > middle).T
+    low = zip((word.replace("above", "at most") for word in words), 1 - holds, strict=True)
+    return [*zip(words, holds, strict=True), *low]
 
 
 _MUCH_MISSING = 0.4
@@ -253,25 +241,18 @@ def cautions(
     described: Described, data: Mapping[str, Any], fit: Mapping[str, Any], held_out: Mapping[str, Any] | None
 ) -> list[dict[str, str]]:
     """Warnings as records: a title, a sentence, and whether it is something to "check" or a "note"."""
-    every = [*_of_fit(described, fit, held_out), *_of_data(described, data)]
-    found = [dict(zip(("level", "title", "words"), each, strict=True)) for each in every]
-    return sorted(found, key=lambda each: each["level"] != "check")
-
-
-def _of_fit(
-    described: Described, fit: Mapping[str, Any], held_out: Mapping[str, Any] | None
-) -> Iterator[tuple[str, str, str]]:
-    """Warnings about the training and the accuracy."""
-    if not fit["converged"]:
-        yield "check", "Training had not settled", "Results may change; fit longer."
+    found = list(_of_data(described, data))
     if held_out is None:
-        yield "check", "Accuracy was not tested", "Use thurbo evaluate, or thurbo report --test."
-        return
-    scored = [each for each in held_out["columns"] if each.get("log_score") is not None]
+        found.insert(0, ("check", "Accuracy was not tested", "Use thurbo evaluate, or thurbo report --test."))
+    scored = [each for each in (held_out or {}).get("columns", ()) if each.get("log_score") is not None]
     worse = [each["column"] for each in scored if each["log_score"] < each["log_score_marginal"]]
     if worse:
         words = f"{_names(worse, described.texts)}: no better than by the overall shares."
-        yield "check", _counted(len(worse), "question", "cannot be predicted"), words
+        found.insert(0, ("check", _counted(len(worse), "question", "cannot be predicted"), words))
+    if not fit["converged"]:
+        found.insert(0, ("check", "Training had not settled", "Results may change; fit longer."))
+    records = [dict(zip(("level", "title", "words"), each, strict=True)) for each in found]
+    return sorted(records, key=lambda each: each["level"] != "check")
 
 
 def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -282,11 +263,11 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         words = "; ".join(f"{_names(each.names, texts)} as {each.kind} ({each.why})" for each in guessed)
         n = len({name for each in guessed for name in each.names})
         yield "check", _counted(n, "column", "read by a guess"), f"{words}. Correct this with thurbo check --edit."
-    asked = [
-        (each, (each["share_missing"] - each["share_counted_as_missing"]) / max(1 - each["share_not_applicable"], 1e-9))
-        for each in data["columns"]
-    ]
-    gone = sorted(((each["name"], share) for each, share in asked if share >= _MUCH_MISSING), key=lambda one: -one[1])
+    gone = list[tuple[str, float]]()
+    for each in data["columns"]:
+        share = each["share_missing"] - each["share_counted_as_missing"]
+        gone.append((each["name"], share / max(1 - each["share_not_applicable"], 1e-9)))
+    gone = sorted((each for each in gone if each[1] >= _MUCH_MISSING), key=lambda each: -each[1])
     if gone:
         shown = [f"{_names([name], texts)} {percent(share)}" for name, share in gone[:_NAMES]]
         more = f" and {len(gone) - _NAMES} more" if len(gone) > _NAMES else ""
@@ -297,31 +278,25 @@ def _of_data(described: Described, data: Mapping[str, Any]) -> Iterator[tuple[st
         words = f"By {_names([data['weighted_by']], texts)}: {len(weight):,} rows are worth {effective:,.0f} of equal "
         words += f"weight; the largest weight is {weight.max():.1f} times the mean."
         yield "check" if effective < _HEAVY * len(weight) else "note", "Weighted", words
-    kinds: dict[str, list[float]] = {}  # refusals and other declared missing values, by name
-    for name, shares in data["missing"].items():
-        if name in schema and schema[name].role == "answer":
-            for kind, share in shares.items():
-                if kind not in (NOTHING, NOT_APPLICABLE):
-                    kinds.setdefault(kind, []).append(share)
+    kinds = wording.codes_by_kind(schema, data["missing"])
+    kinds.pop(NOT_APPLICABLE, None)
     if kinds:
-        ranked = sorted(kinds.items(), key=lambda item: -max(item[1]))
-        shown = [
-            f"{quoted(kind)} in {_counted(len(own), 'question')} (up to {percent(max(own))})" for kind, own in ranked
-        ]
-        yield "note", "Counted as missing", f"{'; '.join(shown)}."
-    skips = [(skip, [name for name in skip.columns if name in schema.modelled]) for skip in schema.skips]
-    skips = [(skip, names) for skip, names in skips if names]
-    if skips:
         shown = []
-        for skip, names in skips:
+        for kind, own in sorted(kinds.items(), key=lambda item: -max(item[1])):
+            shown.append(f"{quoted(kind)} in {_counted(len(own), 'question')} (up to {percent(max(own))})")
+        yield "note", "Counted as missing", f"{'; '.join(shown)}."
+    shown, skipped = [], set[str]()
+    for skip in schema.skips:
+        names = [name for name in skip.columns if name in schema.modelled]
+        if names:
+            skipped.update(names)
             out = max(data["missing"].get(name, {}).get(NOT_APPLICABLE, 0.0) for name in names)
             condition = f"asked only if {_names([skip.asked_if], texts)} {when(schema, skip)}"
             shown.append(f"{_names(names, texts, 2)}: {condition} ({percent(out)} were not asked)")
-        n = len({name for _, names in skips for name in names})
-        yield "note", _counted(n, "question", "not asked of everyone"), f"{'; '.join(shown)}. This is not missing."
-    together: dict[str, list[str]] = {}
-    for name, stands in schema.sources.items():
-        together.setdefault(stands, []).extend([name] * (name != stands))
+    if shown:
+        words = f"{'; '.join(shown)}. This is not missing."
+        yield "note", _counted(len(skipped), "question", "not asked of everyone"), words
+    together = wording.followers(schema)
     if together:
         shown = [f"{_names(own, texts)} with {_names([stands], texts)}" for stands, own in together.items()]
         words = f"{'; '.join(shown)}. Such relations are no findings."
@@ -455,22 +430,19 @@ def _map(
     described: Described, coloured: list[Answers] | None, seed: int, max_points: int, rows: bool
 ) -> dict[str, Any]:
     """The map of the rows, coloured by the given questions or by those that differ most between segments."""
-    schema, answers, found, skipped = described.schema, described.answers, described.segments, described.not_asked
+    answers, found, skipped = described.answers, described.segments, described.not_asked
     out = {each.name: skipped[own.name] for own in answers if own.name in skipped for each in (own, *own.parts)}
-    columns = (
-        cards.telling([each for each in answers if described.stands_for_others(each.name)], found)
-        if coloured is None
-        else coloured
-    )
-    place = cards.row_map(described.points, found.labels, columns, out, seed, max_points)
-    names, which = schema.row_names(described.table), place.pop("rows")
+    if coloured is None:
+        coloured = cards.telling([each for each in answers if described.stands_for_others(each.name)], found)
+    place = cards.row_map(described.points, found.labels, coloured, out, seed, max_points)
+    names, which = described.schema.row_names(described.table), place.pop("rows")
     return {**place, "people": cards.row_texts(answers, described.texts, names, which) if rows else None}
 
 
 def _data(described: Described) -> dict[str, Any]:
     """Figures of all questions, columns outside the model, titles, and questions that are not asked of everyone."""
     schema, table = described.schema, described.table
-    missing = missing_kinds(schema, table)
+    missing = wording.missing_kinds(schema, table)
     columns = [
         cards.question_record(each, described.relative_weight, missing.get(each.name, {})) for each in described.answers
     ]
@@ -501,10 +473,10 @@ _LEAST_GRID = 3  # questions that are shown under one heading
 
 def _grids(described: Described, columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Questions with the same answers that stand side by side: their common words, and what each has of its own."""
-    titles, numbers, found = described.schema.titles, described.schema.grids, list[dict[str, Any]]()
-    for number, run in groupby(columns, lambda each: None if each["several"] else numbers.get(each["name"])):
+    titles, grids, found = described.schema.titles, described.schema.grids, list[dict[str, Any]]()
+    for grid, run in groupby(columns, lambda each: None if each["several"] else grids.get(each["name"])):
         names = [each["name"] for each in run]
-        if number is None or len(names) < _LEAST_GRID:
+        if grid is None or len(names) < _LEAST_GRID:
             continue
         stem, items = divided(names, titles)
         items = items if stem else [described.texts[name]["brief"] for name in names]
@@ -517,11 +489,14 @@ def _fit(model: Any) -> dict[str, Any]:
     n_sites, n_hidden = np.shape(model.weights_)
     last = model.history_[-1] if model.history_ else {}
     spent = {stage: plain(seconds) for stage, seconds in model.time_spent_.items()}
-    sizes = {"n_hidden": n_hidden, "n_factors": np.shape(model.loadings_)[1], "n_sites": n_sites}
-    about = {"method": str(model.method_), "unobserved": str(model.unobserved), "converged": bool(model.converged_)}
     return {
-        **about,
-        **{name: int(size) for name, size in {**sizes, "n_epochs": model.n_epochs_}.items()},
+        "method": str(model.method_),
+        "unobserved": str(model.unobserved),
+        "converged": bool(model.converged_),
+        "n_hidden": int(n_hidden),
+        "n_factors": int(np.shape(model.loadings_)[1]),
+        "n_sites": int(n_sites),
+        "n_epochs": int(model.n_epochs_),
         "n_members": len(model.members_) or 1,
         "objective": _OBJECTIVES.get(model.objective_, str(model.objective_)),
         "time": spent,

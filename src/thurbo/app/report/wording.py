@@ -26,14 +26,14 @@ def percent(share: float | None) -> str:
     return f"{number}\u00a0%"
 
 
-def base(n: int, of: str, is_weighted: bool) -> str:
-    """On how many rows or answers a share rests: "709 answers", or "weighted; 709 answers"."""
-    return f"{'weighted; ' if is_weighted else ''}{n:,} {of}"
+def number(value: float | None, digits: int = 2, sign: str = "") -> str:
+    """A number with fixed decimals and a typographic minus sign; with sign="+" it always shows its sign."""
+    return "–" if value is None else f"{value:{sign}.{digits}f}".replace("-", "\u2212")
 
 
-def listing(names: Sequence[str], last: str = "and") -> str:
+def listing(names: Sequence[str]) -> str:
     """Names with commas and a final "and"."""
-    return "".join(names) if len(names) < 2 else ", ".join(names[:-1]) + f" {last} " + names[-1]
+    return "".join(names) if len(names) < 2 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def quoted(text: str) -> str:
@@ -43,18 +43,14 @@ def quoted(text: str) -> str:
 
 def texts_of(schema: Any, answers: Sequence[Any] = ()) -> dict[str, dict[str, str]]:
     """The display name ("brief") and the full text of every column and of every part of a question, by name."""
-    own = {
-        name: {"brief": brief, "full": full_text(name, schema.titles)} for name, brief in schema.display_names.items()
-    }
-    parts = dict[str, dict[str, str]]()
-    for name, part in ((column.name, part) for column in answers for part in column.parts):
-        label = part.name[len(name) + 2 :]
-        brief = f"{own[name]['brief']}: {label}"
-        parts[part.name] = {
-            "brief": brief if len(brief) <= MOST else fitted(label, MOST),
-            "full": f"{own[name]['full']}: {label}",
-        }
-    return own | parts
+    shown = schema.display_names
+    found = {name: {"brief": brief, "full": full_text(name, schema.titles)} for name, brief in shown.items()}
+    for column in answers:
+        for part in column.parts:
+            label = part.name[len(column.name) + 2 :]
+            brief, full = (f"{text}: {label}" for text in found[column.name].values())
+            found[part.name] = {"brief": brief if len(brief) <= MOST else fitted(label, MOST), "full": full}
+    return found
 
 
 def brief_of(texts: Texts, name: str) -> str:
@@ -71,16 +67,10 @@ def with_answer(question: str, answer: str) -> str:
     return f"{question}{mark} {answer}" if answer else question
 
 
-def line_label(line: Mapping[str, Any], most: int | None = None) -> str:
-    """What a line of a card or of a picture is about: the question with its answer, of at most so many letters."""
-    text = with_answer(line["brief"], line["answer"])
-    return text if most is None else clipped(text, most)
-
-
 def time_words(spent: Mapping[str, float]) -> str:
     """The whole time and its parts: "29.2 s (reading 1.1, compiling 8.2, training 19.9)"."""
     parts = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in spent.items() if stage != "total")
-    return f"{spent['total']:.1f} s ({parts})" if parts else f"{spent['total']:.1f} s"
+    return f"{spent['total']:.1f} s" + (f" ({parts})" if parts else "")
 
 
 def read_answers(schema: Any, X: Any, blocks: Mapping[str, Any] | None = None) -> list[Answers]:
@@ -96,18 +86,34 @@ def missing_kinds(schema: Any, source: Any) -> dict[str, dict[str, float]]:
         names = [each for each in column.source_columns(name) or (name,) if each in source]
         if not names:
             continue
-        cells = source.cells(names[0])
-        if names != [name]:
-            cells = replace(cells, name=name, parts={each: source.cells(each) for each in names})
-        counts = column.missing_kinds(cells)
+        parts = {each: source.cells(each) for each in names}
+        counts = column.missing_kinds(
+            parts[name] if names == [name] else replace(parts[names[0]], name=name, parts=parts)
+        )
         if name in out:
-            counts[NOT_APPLICABLE] = counts.get(NOT_APPLICABLE, 0)
-            for each in names:
-                skipped = int((out[name] & source.cells(each).missing).sum())
-                counts[NOT_APPLICABLE] += skipped
-                counts[NOTHING] -= skipped
+            skipped = sum(int((out[name] & cells.missing).sum()) for cells in parts.values())
+            counts[NOT_APPLICABLE] = counts.get(NOT_APPLICABLE, 0) + skipped
+            counts[NOTHING] -= skipped
         n_cells = max(source.n_rows * len(names), 1)
         found[name] = {kind: count / n_cells for kind, count in counts.items() if count}
+    return found
+
+
+def codes_by_kind(schema: Any, missing: Mapping[str, Mapping[str, float]]) -> dict[str, list[float]]:
+    """Refusals and other declared missing values: their share in each question that has them, by kind."""
+    found: dict[str, list[float]] = {}
+    for name, shares in missing.items():
+        for kind, share in shares.items() if name in schema and schema[name].role == "answer" else ():
+            if kind != NOTHING:
+                found.setdefault(kind, []).append(share)
+    return found
+
+
+def followers(schema: Any) -> dict[str, list[str]]:
+    """Columns that follow from another one, by the one that is shown in their place."""
+    found: dict[str, list[str]] = {}
+    for name, shown in schema.sources.items():
+        found.setdefault(shown, []).extend([name] if name != shown else [])
     return found
 
 

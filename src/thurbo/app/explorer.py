@@ -1,4 +1,4 @@
-"""What the explorer asks of a model and a table, as plain values: no network here.
+"""A survey live in the browser: what its page asks of a model and a table, as plain values; no network here.
 
 Groups are compared by the answers of the table. Pinned answers and single respondents are questions to the model.
 Guarantees that errors are sentences for people (`ThurboError`), and that answers are bounded in size.
@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thurbo.app.report.cards import Described, row_map
-from thurbo.app.report.wording import Texts
 from thurbo.errors import ThurboError
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Ask
@@ -25,10 +24,19 @@ from thurbo.table.io.frames import as_table
 
 MOST_PINS = 20
 MOST_LETTERS = 500  # of a condition in words
+MOST_POINTS = 30_000
+MOST_LABELS = 40  # of a question that are shown; others are added up
+MOST_NAME = 200  # characters of the name of a segment
+MOST_ITEMS = 5000  # that can be chosen from; the most frequent ones
+MOST_RATINGS = 30
+TOP = 10  # items that are recommended
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _EXACTLY, _AMONG = ("exactly",), ("one of", "anything but")
 _ENDS = ("at least", "at most", "between")
 _OPTIONS = ("selected", "not selected")
 _OF_ONE: dict[str, Callable[[Any], Any]] = {"exactly": lambda value: value, "at least": at_least, "at most": at_most}
+_TWO, _SOME = (2, 2, "two answers"), (1, None, "at least one answer")
+_COUNTS = {"between": _TWO, "above": _TWO, "one of": _SOME, "anything but": _SOME}  # of values of a pin
 
 
 def relations(column: Column) -> tuple[str, ...]:
@@ -73,21 +81,34 @@ def _together(name: str, cells: list[Any]) -> Any:
 def _chosen(pin: Any, schema: Mapping[str, Column]) -> tuple[str, Any]:
     """A pin that was made with controls: the question, and the value or statement."""
     about: Any = pin if isinstance(pin, Mapping) else {}
-    name, relation, values = (about.get(key) for key in ("name", "relation", "values"))
+    name, relation, given = (about.get(key) for key in ("name", "relation", "values"))
     column = _picked(schema, name, "a question; choose one from the list")
     if relation not in relations(column):
         raise ThurboError(f"“{str(relation)[:80]}” cannot be pinned for “{name}”; choose another relation")
     least, most, words = _COUNTS.get(relation, (1, 1, "one answer"))
-    if not isinstance(values, list) or not least <= len(values) <= (most or len(values)):
+    if not isinstance(given, list) or not least <= len(given) <= (most or len(given)):
         raise ThurboError(f"“{name}”: choose {words}")
     if column.labels:
-        known, what = _labels(column), f"an answer to “{name}”; choose one from the list"
-        return name, _statement(column, name, relation, [_picked(known, value, what) for value in values])
-    return name, _statement(column, name, relation, [number(value, name) for value in values])
-
-
-_TWO, _SOME = (2, 2, "two answers"), (1, None, "at least one answer")
-_COUNTS = {"between": _TWO, "above": _TWO, "one of": _SOME, "anything but": _SOME}
+        is_part = column.has_items or column.form.has_options
+        known = _by_text(column.texts, column.labels) if is_part else _answers_by_text(column)
+        values = [_picked(known, each, f"an answer to “{name}”; choose one from the list") for each in given]
+    else:
+        values = [number(each, name) for each in given]
+    if relation in _OF_ONE:
+        return name, _OF_ONE[relation](values[0])
+    if relation in _OPTIONS:
+        return name, {values[0]: relation == "selected"}
+    if relation == "between":
+        places = values if not column.labels else [column.answer_labels.index(value) for value in values]
+        return name, between(*(values if places[0] <= places[1] else values[::-1]))
+    if relation == "above":
+        if values[0] == values[1]:
+            raise ThurboError(f"“{name}”: choose two different items")
+        return name, OrderStatement(((values[0],), (values[1],)))
+    kept = [label for label in column.answer_labels if (label in values) == (relation == "one of")]
+    if not kept:
+        raise ThurboError(f"“{name}”: no answer is left; choose fewer")
+    return name, kept[0] if len(kept) == 1 else one_of(*kept)
 
 
 def _picked(known: Mapping[str, Any], text: Any, what: str) -> Any:
@@ -97,11 +118,12 @@ def _picked(known: Mapping[str, Any], text: Any, what: str) -> Any:
     return known[text]
 
 
-def _labels(column: Column) -> dict[str, Any]:
-    """Labels by their text: items, options, or answers."""
-    is_part = column.has_items or (column.form is not None and column.form.has_options)
-    texts, labels = (column.texts, column.labels) if is_part else (column.answer_texts, column.answer_labels)
+def _by_text(texts: Sequence[Any], labels: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(map(str, texts), labels, strict=True))
+
+
+def _answers_by_text(column: Column) -> dict[str, Any]:
+    return _by_text(column.answer_texts, column.answer_labels)
 
 
 def number(value: Any, name: str) -> float:
@@ -115,118 +137,11 @@ def number(value: Any, name: str) -> float:
     return found
 
 
-def _statement(column: Column, name: str, relation: str, values: Sequence[Any]) -> Any:
-    if relation in _OF_ONE:
-        return _OF_ONE[relation](values[0])
-    if relation == "between":
-        places = values if not column.labels else [column.answer_labels.index(value) for value in values]
-        return between(*(values if places[0] <= places[1] else values[::-1]))
-    if relation == "above":
-        if values[0] == values[1]:
-            raise ThurboError(f"“{name}”: choose two different items")
-        return OrderStatement(((values[0],), (values[1],)))
-    if relation in _OPTIONS:
-        return {values[0]: relation == "selected"}
-    kept = [label for label in column.answer_labels if (label in values) == (relation == "one of")]
-    if not kept:
-        raise ThurboError(f"“{name}”: no answer is left; choose fewer")
-    return kept[0] if len(kept) == 1 else one_of(*kept)
-
-
-MOST_ITEMS = 5000  # that can be chosen from; the most frequent ones
-MOST_RATINGS = 30
-TOP = 10
-
-
-def lists_of(model: Any, texts: Texts) -> list[dict[str, Any]]:
-    """The lists of a model: their items, the most frequent first, and what a rating can be."""
-    found = []
-    for name in model.schema_.listed:
-        column = model.schema_[name]
-        counts = np.asarray(model.n_ratings_.get(name, np.zeros(len(column.labels))))
-        levels = list(map(str, column.answer_texts)) if column.has_order else []
-        found.append({
-            "name": name,
-            "brief": texts[name]["brief"],
-            "items": [str(column.texts[k]) for k in np.argsort(-counts, kind="stable")[:MOST_ITEMS]],
-            "n_items": len(column.labels),
-            "levels": levels,
-            "by": "levels" if levels else "numbers" if column.family == "measured" else "order",
-        })  # fmt: skip
-    return found
-
-
-def recommended(model: Any, nobody: Mapping[str, list[Any]], name: Any, ratings: Any) -> dict[str, Any]:
-    """The best items for somebody with these ratings, beside those without them, and what moved the first one.
-
-    `nobody` is a row of a table with the other answers of this person. Ratings are pairs of item and score; of a list
-    without scores, the items from best to worst.
-    """
-    schema = model.schema_
-    if not isinstance(name, str) or name not in schema or not schema[name].is_listed:
-        raise ThurboError("this is not a list of items; choose one from the page")
-    column, given = schema[name], _read(schema[name], ratings)
-    by_order = not column.has_order and column.family != "measured"
-    without = [[pair for pair in given if pair is not out] for out in given]
-    cells = [[item for item, _ in each] or None if by_order else dict(each) for each in (given, [], *without)]
-    table = as_table({other: cells if other == name else value * len(cells) for other, value in nobody.items()})
-    ranked = model.rank(table, top=len(column.labels), column=name)
-    row, item, utility = (np.asarray(ranked[key], object) for key in ("row", "item", "utility"))
-    names = schema.row_names(table)
-    by_row = [dict(zip(item[row == each].tolist(), utility[row == each].tolist(), strict=True)) for each in names]
-    best = sorted(by_row[0], key=lambda label: -by_row[0][label])[:TOP]
-    before = {label: place + 1 for place, label in enumerate(sorted(by_row[1], key=lambda label: -by_row[1][label]))}
-    value: Any = by_row
-    if not by_order:  # mean predicted scores, if there is anything to recommend
-        value = [{}] * len(cells)
-        if best:
-            value = np.asarray(model.predict(table, name, items=best, statistic="mean")[name], object)
-    text = dict(zip(column.labels, map(str, column.texts), strict=True))
-    first = best[0] if best else None
-    with_all, usual, *rest = value
-    moved: list[dict[str, Any]] = [
-        {"item": text[item], "with": float(with_all[first]), "without": float(out[first])}
-        for (item, _), out in zip(given, rest, strict=True)
-        if first in out
-    ]
-    moved.sort(key=lambda each: -abs(each["with"] - each["without"]))
-    both = {k: {"value": float(with_all[k]), "usual": float(usual[k])} for k in best}
-    found = [{"item": text[k], **both[k], "before": before[k]} for k in best]
-    return {"best": found, "first": None if first is None else text[first], "moved": moved}
-
-
-def _read(column: Any, ratings: Any) -> list[tuple[Any, Any]]:
-    """Pairs of item and score, as the column knows them."""
-    pairs = isinstance(ratings, list) and all(isinstance(each, list) and len(each) == 2 for each in ratings)
-    if not pairs or len(ratings) > MOST_RATINGS:
-        raise ThurboError(f"ratings are up to {MOST_RATINGS} pairs of item and score")
-    items = dict(zip(map(str, column.texts), column.labels, strict=True))
-    levels = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True)) if column.has_order else None
-    found: dict[Any, Any] = {}
-    for text, score in ratings:
-        item = _picked(items, text, "an item that the model knows; choose one from the list")
-        if levels is not None:
-            found[item] = _picked(levels, score, f"a rating of “{text}”; choose one from the list")
-        else:
-            found[item] = number(score, text) if column.family == "measured" else None
-    return list(found.items())
-
-
-MOST_POINTS = 30_000
-MOST_LABELS = 40  # of a question that are shown; others are added up
-MOST_NAME = 200  # characters of the name of a segment
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-
 class Session:
     """One fitted model and one table, ready to be explored; of more than `max_points` rows the map has a sample."""
 
     command: ClassVar[str] = "thurbo explore"
-    files: ClassVar[Mapping[str, str]] = {
-        "": "explorer/assets/index.html",
-        **{name: f"explorer/assets/{name}" for name in ("explorer.js", "explorer.css")},
-        **{name: f"assets/{name}" for name in ("page.js", "page.css")},
-    }
+    page: ClassVar[str] = "explorer"
 
     def __init__(self, model: Any, X: Any, title: str = "Explorer", seed: int = 0, max_points: int = 10_000):
         described, self.title = Described(model, X), title
@@ -258,7 +173,7 @@ class Session:
             "title": self.title,
             "n_rows": self.table.n_rows,
             "questions": self._questions,
-            "lists": lists_of(self.model, self.texts),
+            "lists": [self._list(name) for name in self.schema.listed],
             **{key: self._map[key] for key in ("x", "y", "segment")},
             "segments": [{"number": p["segment"], "name": p["name"]} for p in self._segments["profiles"]],
             "verdict": self._segments["verdict"],
@@ -266,15 +181,29 @@ class Session:
 
     def _question(self, answers: Answers) -> dict[str, Any]:
         column, text = self.schema[answers.name], self.texts[answers.name]
-        simple = not answers.parts or column.is_one_label
-        about = {"name": answers.name, "brief": text["brief"], "text": text["full"], "kind": answers.kind}
+        is_one_cell = not answers.parts and not column.source_columns(answers.name)[1:]
         return {
-            **about,
+            "name": answers.name,
+            "brief": text["brief"],
+            "text": text["full"],
+            "kind": answers.kind,
             "labels": list(map(str, column.answer_texts))[:MOST_LABELS],
             "relations": list(relations(column)),
-            "fillable": bool(
-                simple and not column.is_listed and (column.is_one_label or not column.source_columns(answers.name)[1:])
-            ),
+            "fillable": not column.is_listed and (column.is_one_label or is_one_cell),
+        }
+
+    def _list(self, name: str) -> dict[str, Any]:
+        """A list: its items, the most frequent first, and what a rating can be."""
+        column = self.schema[name]
+        counts = np.asarray(self.model.n_ratings_.get(name, np.zeros(len(column.labels))))
+        levels = list(map(str, column.answer_texts)) if column.has_order else []
+        return {
+            "name": name,
+            "brief": self.texts[name]["brief"],
+            "items": [str(column.texts[k]) for k in np.argsort(-counts, kind="stable")[:MOST_ITEMS]],
+            "n_items": len(column.labels),
+            "levels": levels,
+            "by": "levels" if levels else "numbers" if column.family == "measured" else "order",
         }
 
     def group(self, rows: Sequence[Any]) -> dict[str, Any]:
@@ -298,47 +227,42 @@ class Session:
         """
         if answers.parts and not answers.exclusive:
             return self._by_part(answers, inside)
+        both = [answers.observed & where for where in (inside, ~inside)]
         if not answers.labels:
-            own, rest = (answers.values[answers.observed & where] for where in (inside, ~inside))
+            own, rest = (answers.values[where] for where in both)
             if not len(own) or not len(rest):
                 return None
             spread = float(np.std(answers.values[answers.observed])) or 1.0
             distance = min(abs(float(own.mean() - rest.mean())) / spread / 2, 1.0)
             medians = {"inside": float(np.median(own)), "rest": float(np.median(rest))}
             return {"name": answers.name, "distance": distance, **medians}
-        shares = []
-        for where in (inside, ~inside):
-            own = answers.observed & where
-            counts = np.bincount(answers.values[own].astype(int), self.weight[own], len(answers.labels))
-            shares.append(counts / max(counts.sum(), 1e-300))
-        order = range(len(answers.labels)) if len(answers.labels) <= MOST_LABELS else np.argsort(-shares[0])
-        every = [
-            {"label": answers.labels[k], "inside": float(shares[0][k]), "rest": float(shares[1][k])} for k in order
-        ]
-        distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
-        return {"name": answers.name, "distance": distance, "bars": every[:MOST_LABELS]}
+        n_labels = len(answers.labels)
+        counts = [np.bincount(answers.values[own].astype(int), self.weight[own], n_labels) for own in both]
+        own, rest = (each / max(each.sum(), 1e-300) for each in counts)
+        order = range(n_labels) if n_labels <= MOST_LABELS else np.argsort(-own)[:MOST_LABELS]
+        bars = [{"label": answers.labels[k], "inside": float(own[k]), "rest": float(rest[k])} for k in order]
+        return {"name": answers.name, "distance": float(np.abs(own - rest).sum() / 2), "bars": bars}
 
     def _by_part(self, answers: Answers, inside: np.ndarray) -> dict[str, Any] | None:
         """Shares of options, or mean scores of items with the `scale` that they are on."""
         options = all(len(part.labels) == 2 for part in answers.parts)
         levels = self.schema[answers.name].level_numbers if answers.parts[0].labels and not options else None
-        bars, seen = list[dict[str, Any]](), [0.0, 1.0]
+        bars, seen = list[dict[str, Any]](), list[float]()
         for part in answers.parts[:MOST_LABELS]:
             known = [part.observed & where & (self.weight > 0) for where in (inside, ~inside)]
             if not all(own.any() for own in known):
                 continue
             value = part.values if levels is None else np.interp(part.values, np.arange(len(levels)), levels)
-            means = [float(np.average(value[own], weights=self.weight[own])) for own in known]
-            bars.append({"label": part.name[len(answers.name) + 2 :], "inside": means[0], "rest": means[1]})
-            if not options:
-                both = value[part.observed] if levels is None else levels
-                ends = [float(np.min(both)), float(np.max(both))]
-                seen = ends if len(bars) == 1 else [min(seen[0], ends[0]), max(seen[1], ends[1])]
+            own, rest = (float(np.average(value[where], weights=self.weight[where])) for where in known)
+            bars.append({"label": part.name[len(answers.name) + 2 :], "inside": own, "rest": rest})
+            on = value[part.observed] if levels is None else levels
+            seen += [float(np.min(on)), float(np.max(on))]
         if not bars:
             return None
-        width = (seen[1] - seen[0]) or 1.0
-        distance = max(abs(bar["inside"] - bar["rest"]) for bar in bars) / width
-        return {"name": answers.name, "distance": distance, "bars": bars, **({} if options else {"scale": seen})}
+        low, high = (0.0, 1.0) if options else (min(seen), max(seen))
+        distance = max(abs(bar["inside"] - bar["rest"]) for bar in bars) / ((high - low) or 1.0)
+        scale = {} if options else {"scale": [low, high]}
+        return {"name": answers.name, "distance": distance, "bars": bars, **scale}
 
     def pinned(self, pins: Sequence[Any]) -> dict[str, Any]:
         """Every distribution under some conditions, beside that of somebody about whom nothing is known."""
@@ -362,8 +286,7 @@ class Session:
                 continue
             ask = query.about(name)
             if column.labels:
-                chance = column.form.probabilities(ask)[0]
-                found[name] = {"chance": [float(each) for each in chance[:MOST_LABELS]]}
+                found[name] = {"chance": column.form.probabilities(ask)[0, :MOST_LABELS].tolist()}
             else:
                 found[name] = {"quantiles": [float(each[0]) for each in _quantiles(column, ask, _QUANTILES)]}
         return found
@@ -375,29 +298,26 @@ class Session:
         """
         if target is not None and not isinstance(target, str):
             raise ThurboError(f"“{str(target)[:80]}” is not a question; choose one from the list")
-        cells = self._cells(answers)
+        cells, usual = self._cells(answers), self._nothing_known
         names = [name for name in cells if name != target]
         rows = {name: [None] * (1 + len(names)) for name in self._nobody}
         rows |= {name: [cells[name] if name != out else None for out in (None, *names)] for name in names}
-        query = self.model._query(self.model._table(rows))
+        query, moved = self.model._query(self.model._table(rows)), list[dict[str, Any]]()
         predicted = self._distributions(query, names)
-        moved, usual = self._moved(query, str(target), names) if target in predicted else [], self._nothing_known
+        if target in predicted:
+            column, ask, word = self.schema[target], query.about(target), "median"
+            if column.labels:
+                chance = column.form.probabilities(ask)
+                best = int(chance[0].argmax())
+                values, word = chance[:, best], str(column.answer_texts[best])
+            else:
+                values = _quantiles(column, ask, (0.5,))[0]
+            value, *others = map(float, values)
+            rest = zip(names, others, strict=True)
+            moved = [{"name": name, "word": word, "value": value, "without": other} for name, other in rest]
+            moved.sort(key=lambda each: -abs(each["value"] - each["without"]))
         found = [{"name": name, "given": each, "usual": usual[name]} for name, each in predicted.items()]
         return {"predicted": found, "moved": moved}
-
-    def _moved(self, query: Any, target: str, names: Sequence[str]) -> list[dict[str, Any]]:
-        column, ask = self.schema[target], query.about(target)
-        if column.labels:
-            chance = column.form.probabilities(ask)
-            best = int(chance[0].argmax())
-            value, word = chance[:, best], str(column.answer_texts[best])
-        else:
-            value, word = _quantiles(column, ask, (0.5,))[0], "median"
-        found = [
-            {"name": name, "word": word, "value": float(value[0]), "without": float(value[place + 1])}
-            for place, name in enumerate(names)
-        ]
-        return sorted(found, key=lambda each: -abs(each["value"] - each["without"]))
 
     def _cells(self, answers: Any) -> dict[str, Any]:
         """Answers by name as cells: the label with this text, or a number."""
@@ -409,31 +329,78 @@ class Session:
             column = _picked(fillable, name, "a question that can be filled in here")
             brief = self.texts[name]["brief"]
             if column.labels:
-                known = dict(zip(map(str, column.answer_texts), column.answer_labels, strict=True))
-                found[name] = _picked(known, value, f"an answer to “{brief}”")
+                found[name] = _picked(_answers_by_text(column), value, f"an answer to “{brief}”")
             else:
                 found[name] = number(value, brief)
         return found
 
     def recommend(self, name: Any, ratings: Any, answers: Any = None) -> dict[str, Any]:
-        """The best items of a list for somebody with these ratings and answers, and what moved the first one."""
+        """The best items of a list for somebody with these ratings and answers, and what moved the first one.
+
+        Ratings are pairs of item and score; of a list without scores, the items from best to worst.
+        """
         cells = self._cells({} if answers is None else answers)
-        row = dict(self._nobody) | {other: [cell] for other, cell in cells.items()}
-        return recommended(self.model, row, name, ratings)
+        if not isinstance(name, str) or name not in self.schema or not self.schema[name].is_listed:
+            raise ThurboError("this is not a list of items; choose one from the page")
+        column = self.schema[name]
+        given, by_order = _ratings(column, ratings), not column.has_order and column.family != "measured"
+        # The person, somebody without ratings, and the person without each of them.
+        people = [given, [], *([pair for pair in given if pair is not out] for out in given)]
+        lists = [[item for item, _ in each] or None if by_order else dict(each) for each in people]
+        others = self._nobody | {other: [cell] for other, cell in cells.items()}
+        table = as_table({other: lists if other == name else value * len(lists) for other, value in others.items()})
+        ranked = self.model.rank(table, top=len(column.labels), column=name)
+        row, item, utility = (np.asarray(ranked[key], object) for key in ("row", "item", "utility"))
+        names = self.schema.row_names(table)
+        value: Any = [dict(zip(item[row == each], utility[row == each], strict=True)) for each in names]
+        best, usually = (sorted(each, key=each.__getitem__, reverse=True) for each in value[:2])
+        best = best[:TOP]
+        if not by_order:  # mean predicted scores, if there is anything to recommend
+            value = [{}] * len(lists)
+            if best:
+                value = np.asarray(self.model.predict(table, name, items=best, statistic="mean")[name], object)
+        text, first = dict(zip(column.labels, map(str, column.texts), strict=True)), best[0] if best else None
+        with_all, usual, *rest = value
+        moved: list[dict[str, Any]] = [
+            {"item": text[item], "with": float(with_all[first]), "without": float(out[first])}
+            for (item, _), out in zip(given, rest, strict=True)
+            if first in out
+        ]
+        moved.sort(key=lambda each: -abs(each["with"] - each["without"]))
+        found = [
+            {"item": text[k], "value": float(with_all[k]), "usual": float(usual[k]), "before": usually.index(k) + 1}
+            for k in best
+        ]
+        return {"best": found, "first": None if first is None else text[first], "moved": moved}
 
     def export(self, labels: Any, names: Any) -> str:
         """The segments of the points of the map as a table of two columns, CSV: the row and the name of its segment."""
         if not isinstance(labels, list) or len(labels) != len(self._rows) or not isinstance(names, Mapping):
             raise ThurboError(f"give the segment of each of the {len(self._rows)} points, and names of segments")
-        rows = self.schema.row_names(self.table)
         owner = next((name for name, column in self.schema.items() if column.role == "id"), "row")
         text = io.StringIO()
         out = csv.writer(text)
         out.writerow([owner, "segment"])
-        for row, label in zip(self._rows, labels, strict=True):
+        for row, label in zip(self.schema.row_names(self.table)[self._rows], labels, strict=True):
             name = str(names.get(str(label), label if label is not None else ""))[:MOST_NAME]
-            out.writerow([rows[row], f"'{name}" if name.startswith(("=", "+", "-", "@")) else name])
+            out.writerow([row, f"'{name}" if name.startswith(("=", "+", "-", "@")) else name])
         return text.getvalue()
+
+
+def _ratings(column: Any, ratings: Any) -> list[tuple[Any, Any]]:
+    """Pairs of item and score, as the column knows them."""
+    pairs = isinstance(ratings, list) and all(isinstance(each, list) and len(each) == 2 for each in ratings)
+    if not pairs or len(ratings) > MOST_RATINGS:
+        raise ThurboError(f"ratings are up to {MOST_RATINGS} pairs of item and score")
+    items, found = _by_text(column.texts, column.labels), dict[Any, Any]()
+    levels = _answers_by_text(column) if column.has_order else None
+    for text, score in ratings:
+        item = _picked(items, text, "an item that the model knows; choose one from the list")
+        if levels is not None:
+            found[item] = _picked(levels, score, f"a rating of “{text}”; choose one from the list")
+        else:
+            found[item] = number(score, text) if column.family == "measured" else None
+    return list(found.items())
 
 
 def _quantiles(column: Any, ask: Ask, levels: Sequence[float]) -> list[np.ndarray]:
