@@ -15,7 +15,7 @@ import pandas as pd
 import thurbo as tb
 from benchmarks.floor_work import Work, options, traced
 from thurbo.fit import fitting, planning, trainer
-from thurbo.fit.start import fold
+from thurbo.fit.trainer import fold
 from thurbo.latent import packing
 from thurbo.latent.evidence import n_slots
 from thurbo.latent.inference.annealing import first_knots, log_evidence_annealed

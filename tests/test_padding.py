@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.fit import members, planning, start, trainer
+from thurbo.fit import members, planning, trainer
 from thurbo.fit import objective as objectives
 from thurbo.fit.fitting import Data
 from thurbo.fit.masking import RandomCells
@@ -117,7 +117,7 @@ def test_what_is_added_changes_neither_the_objective_nor_its_gradient() -> None:
     )
 
 
-def begun(own: Table) -> tuple[Padding, trainer.TrainState, start.Layout, Plan]:
+def begun(own: Table) -> tuple[Padding, trainer.TrainState, trainer.Layout, Plan]:
     """A member of a population before training, in the common shape."""
     chosen = replace(_chosen(), n_chains=4)
     data, padding = Data(own.schema, own.blocks, own.evidence, np.ones(own.evidence.n_rows)), padding_of(own.evidence)

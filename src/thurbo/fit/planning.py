@@ -225,27 +225,18 @@ def plan(settings: FitSettings, n_hidden: int, n_factors: int) -> Plan:
     if marginal and excludes:
         problem = f'marginal_weight={marginal} needs cells that are variables of every row, and unobserved="exclude"'
         raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
-    optimizer = settings.optimizer
-    return Plan(
-        objective=objective,
-        unobserved=settings.unobserved,
-        likelihood_weight=float(share),
-        marginal_weight=float(marginal),
-        masking=NAMED[settings.masking] if isinstance(settings.masking, str) else settings.masking,
-        n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
-        n_negative_steps=int(settings.n_negative_steps),
-        n_positive_steps=int(settings.n_positive_steps),
-        sparsity_target=float(settings.sparsity_target),
-        sparsity_weight=0.0 if settings.sparsity_weight == "auto" else float(settings.sparsity_weight),
-        active_share=None if settings.active_share is None else float(settings.active_share),
-        posterior_smoothing=float(settings.posterior_smoothing or 0.0),
-        latent_bound=None if settings.latent_bound is None else float(settings.latent_bound),
-        weight_decay=float(settings.weight_decay),
-        presence=bool(settings.presence),
-        max_norm=None if settings.max_norm is None else float(settings.max_norm),
-        learn_cuts=settings.learn_cuts,
-        optimizer=("sgd" if objective == "likelihood" else "adam") if optimizer == "auto" else optimizer,
-    )
+    resolved = {item.name: getattr(settings, item.name) for item in fields(Plan) if item.name in _FIELDS}
+    resolved |= {"objective": objective, "likelihood_weight": share, "marginal_weight": marginal}
+    resolved["n_mean_field_steps"] = PREDICTION_STEPS if objective == "multi-prediction" else 10
+    resolved["posterior_smoothing"] = settings.posterior_smoothing or 0.0
+    if isinstance(settings.masking, str):
+        resolved["masking"] = NAMED[settings.masking]
+    if settings.sparsity_weight == "auto":
+        resolved["sparsity_weight"] = 0.0
+    if settings.optimizer == "auto":
+        resolved["optimizer"] = "sgd" if objective == "likelihood" else "adam"
+    # Numbers of NumPy as plain ones, whose text says all about a plan.
+    return Plan(**{name: each.item() if isinstance(each, np.generic) else each for name, each in resolved.items()})
 
 
 def held_out(settings: FitSettings, n_rows: int) -> int:
