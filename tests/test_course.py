@@ -30,7 +30,9 @@ LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
 def started(plan=PLAN, seed=0) -> trainer.TrainState:
     n_cuts = n_cuts_of(6)
     cuts = np.where(np.arange(3)[None] < n_cuts[:, None], np.linspace(-1, 1, 3)[None], np.inf)
-    learnable, centre = trainer.start(jax.random.key(seed), trainer.values(cuts, np.dtype(np.float32)), 3, 0)
+    learnable, centre = trainer.initial_coordinates(
+        jax.random.key(seed), trainer.initial_values(cuts, np.dtype(np.float32)), 3, 0
+    )
     return trainer.initial_state(learnable, centre, jnp.zeros((20, 3), jnp.float32), plan)
 
 

@@ -320,7 +320,9 @@ def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=
     cuts = np.full((6, max(n_cuts_of(6))), np.inf)
     for site, n_cuts in enumerate(n_cuts_of(6)):
         cuts[site, :n_cuts] = starting_cuts(code[:, [site]], int(n_cuts), np.ones(50))[0]
-    learnable, centre = trainer.start(jax.random.key(seed), trainer.values(cuts, np.dtype(dtype)), n_hidden, n_factors)
+    learnable, centre = trainer.initial_coordinates(
+        jax.random.key(seed), trainer.initial_values(cuts, np.dtype(dtype)), n_hidden, n_factors
+    )
     chains = jnp.zeros((n_chains, n_hidden), dtype)
     return trainer.initial_state(learnable, centre, chains, plan)
 

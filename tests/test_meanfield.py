@@ -129,9 +129,9 @@ def test_centred_units_keep_their_mean_whatever_their_weights():
     felt = jnp.asarray(rng.normal(size=n_sites))
     layout = trainer.Layout(jnp.zeros(n_sites, jnp.int32), jnp.zeros(n_sites, bool))
     bias = rng.normal(size=n_sites)
-    learnable, _ = trainer.start(
+    learnable, _ = trainer.initial_coordinates(
         jax.random.key(0),
-        trainer.values(np.zeros((n_sites, 0)), np.dtype(float), site_bias=bias),
+        trainer.initial_values(np.zeros((n_sites, 0)), np.dtype(float), site_bias=bias),
         n_hidden,
         0,
     )

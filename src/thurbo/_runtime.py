@@ -175,8 +175,7 @@ class Program:
             name: jax.jit(function, compiler_options=each, **options) for name, each in _EFFORTS.items()
         }
         self._function, self._outputs = function, outputs
-        names, static = list(signature(function).parameters), options.get("static_argnames", ())
-        self._static = [place for place, name in enumerate(names) if name in static]
+        self._parameters, self._static = list(signature(function).parameters), options.get("static_argnames", ())
         self._loaded: dict[tuple[str, str], Any] = {}
         self._locks: dict[tuple[str, str], threading.Lock] = {}
         self._names: dict[Any, str] = {}
@@ -211,26 +210,27 @@ class Program:
 
     def _call(self, effort: str, arguments: tuple) -> Any:
         directory = own_cache() if self._is_kept and jax.device_count() == 1 else None
-        static = [arguments[place] for place in self._static]
-        if directory is None or not all(map(_is_ours, static)):
+        given = dict(zip(self._parameters, arguments, strict=False))
+        static = {name: given.pop(name) for name in self._static if name in given}
+        if directory is None or not all(map(_is_ours, static.values())):
             return self._traced[effort](*arguments)
-        leaves, tree = jax.tree.flatten([each for place, each in enumerate(arguments) if place not in self._static])
+        leaves, tree = jax.tree.flatten(given)
         name = self._name(tree, leaves, static)
         # A program is compiled once, even if several threads need it.
         with self._locks.setdefault((effort, name), threading.Lock()):
             program = self._loaded.get((effort, name))
             if program is None:
-                program = self._load(directory / "traced", effort, name, leaves, tree, arguments)
+                program = self._load(directory / "traced", effort, name, leaves, tree, static)
                 self._loaded[effort, name] = program
         if program is _FAILED:
             return self._traced[effort](*arguments)
         found, like = program(*leaves), self._outputs(*arguments)  # type: ignore[misc]
         return tuple(found) if like is None else jax.tree.unflatten(jax.tree.structure(like), found)
 
-    def _name(self, tree: Any, leaves: list, static: list) -> str:
+    def _name(self, tree: Any, leaves: list, static: dict[str, Any]) -> str:
         """A hash of all that the traced function depends on."""
         avals = [(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves]
-        known = (tree, tuple(avals), tuple(static))
+        known = (tree, tuple(avals), tuple(static.items()))
         if known not in self._names:
             about = [
                 f"{self._function.__module__}.{self._function.__qualname__}",
@@ -243,13 +243,11 @@ class Program:
             self._names[known] = hashlib.sha256("\n".join(about).encode()).hexdigest()
         return self._names[known]
 
-    def _load(self, directory: Path, effort: str, name: str, leaves: list, tree: Any, arguments: tuple) -> Any:
+    def _load(self, directory: Path, effort: str, name: str, leaves: list, tree: Any, static: dict[str, Any]) -> Any:
         """The program, as it was traced before or traced now; `_FAILED` where JAX cannot keep it."""
 
         def flat(*values: Any) -> list:
-            given, static = iter(jax.tree.unflatten(tree, values)), iter([arguments[each] for each in self._static])
-            every = (next(static if place in self._static else given) for place in range(len(arguments)))
-            return jax.tree.leaves(self._function(*every))
+            return jax.tree.leaves(self._function(**jax.tree.unflatten(tree, values), **static))
 
         title = self._function.__name__
         path = directory / f"{title}-{name}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -306,17 +307,12 @@ def fitting(checkpoint: str | os.PathLike[str] | None) -> Iterator[str | os.Path
 def _shared(path: Path, folder: Path) -> Path:
     """The path of a checkpoint in the first process, and that of a copy in a folder in the others."""
     every = sorted(path.parent.iterdir()) if is_first() and path.parent.is_dir() else []
-    own = [each for each in every if each.name == path.name or _is_of_member(each, path)]
+    own = [each for each in every if re.fullmatch(rf"{re.escape(path.name)}(\.\d+)?", each.name)]  # of all members
     for place, name in enumerate(told([each.name for each in own])[0]):
         content = exchanged(own[place].read_bytes() if is_first() else b"")[0]
         if not is_first():
             (folder / name).write_bytes(content)
     return path if is_first() else folder / path.name
-
-
-def _is_of_member(file: Path, path: Path) -> bool:
-    stem, _, number = file.name.rpartition(".")
-    return stem == path.name and number.isdigit()
 
 
 def _lost(error: Exception) -> ThurboError:

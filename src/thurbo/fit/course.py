@@ -26,7 +26,7 @@ from thurbo._typing import Array, Float, PerRow, PRNGKey
 from thurbo.errors import ConvergenceWarning
 from thurbo.fit import objective as objectives
 from thurbo.fit.planning import Plan
-from thurbo.fit.trainer import Fall, Info, Layout, TrainState, epoch, folded
+from thurbo.fit.trainer import Info, Layout, Schedule, TrainState, epoch, folded
 from thurbo.latent.evidence import CELLS, Buckets, Evidence
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.diagnostics import is_stuck
@@ -358,10 +358,10 @@ class _Training:
         run, plan = self.run, self.plan
         more = run.more_steps if plan.uses_chains else 1
         how = replace(plan, n_negative_steps=plan.n_negative_steps * more), self.length.cells, self.work
-        rate, *fall = jax.device_put([np.asarray(value, np.float32) for value in (run.rate, *run.fall)])
+        schedule = Schedule(*jax.device_put([np.asarray(value, np.float32) for value in (run.rate, *run.fall)]))
         found, state = list[tuple[TrainState, Info]](), run.state
         for number in range(run.number, min(run.number + self.n_ahead, self.length.max_epochs)):
-            inputs = jax.random.fold_in(self.key, number), state, self.layout, rate, Fall(*fall)
+            inputs = jax.random.fold_in(self.key, number), state, self.layout, schedule
             found.append(self.devices.run(self.rows.epoch, number, *self.devices.everywhere(inputs), *how))
             state = found[-1][0]
         return found

@@ -141,10 +141,8 @@ class Checkpoint:
 
     def write(self, run: Run) -> None:
         """Write the run now."""
-        arrays: dict[str, np.ndarray] = {}
-        for name in ("state", "best"):
-            leaves = jax.tree.leaves(getattr(run, name))
-            arrays |= {f"{name}.{place:03d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
+        states = {name: enumerate(jax.tree.leaves(getattr(run, name))) for name in ("state", "best")}
+        arrays = {f"{name}.{place:03d}": np.asarray(leaf) for name, own in states.items() for place, leaf in own}
         numbers = {name: value for name, value in vars(run).items() if name not in {"state", "best", "mark"}}
         files.save(self.path, arrays, {"checkpoint": self.mark, "run": numbers | {"best_score": str(run.best_score)}})
         self.written = time.monotonic()
@@ -159,16 +157,13 @@ class Checkpoint:
                 f'"{self.path}" is not a checkpoint of this fit: the data, the settings or the seed differ; '
                 "remove the file, or use another name"
             )
-        leaves, structure = jax.tree.flatten(like)
-        states = {}
-        for name in ("state", "best"):
-            own = sorted(key for key in arrays if key.startswith(f"{name}."))
-            # The file does not keep scalar shapes: take the shapes of an initial state.
-            found = [jnp.asarray(arrays[key]).reshape(leaf.shape) for key, leaf in zip(own, leaves, strict=True)]
-            states[name] = jax.tree.unflatten(structure, found)
+        # In the order of their names. The file does not keep scalar shapes: take the shapes of an initial state.
+        leaves, structure = jax.tree.flatten({"state": like, "best": like})
+        own = zip(sorted(arrays), leaves, strict=True)
+        found = [jnp.asarray(arrays[name]).reshape(leaf.shape) for name, leaf in own]
         numbers = description["run"]
         numbers["fall"], numbers["best_score"] = tuple(numbers["fall"]), float(numbers["best_score"])
-        return Run(**states, **numbers)
+        return Run(**jax.tree.unflatten(structure, found), **numbers)
 
 
 class Data(NamedTuple):
@@ -203,7 +198,7 @@ class Data(NamedTuple):
     def layout(self) -> Layout:
         """The type of each site."""
         schema, slices = self.schema, self.schema.effect_slices
-        utility, context = schema.is_utility, schema.context.astype(np.float32)
+        context: Any = schema.context.astype(np.float32)
         found: dict[str, Any] = {"n_cuts": schema.n_cuts, "measured": schema.is_measured}
         lists, decay = [], np.zeros(schema.n_sites, np.float32)
         for name, where in schema.slices.items():
@@ -214,8 +209,8 @@ class Data(NamedTuple):
                 decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
         if lists:
             found |= {"lists": np.stack(lists), "item_decay": decay}
-        if utility.any():
-            found["utility"] = utility
+        if schema.is_utility.any():
+            found["utility"] = schema.is_utility
         if context.shape[1]:  # the j-th site of a ranking holds the precision of its j-th choice, the first one is 1
             found["context"] = Context(context, context[:, 0])
         if slices:
@@ -237,7 +232,6 @@ def start(
     size: tuple[int, int],
     n_chains: int,
     plan: Plan,
-    n_rows: int = 0,
     padding: Padding | None = None,
     rows: np.ndarray | None = None,
 ) -> TrainState:
@@ -245,7 +239,7 @@ def start(
 
     In tables with utilities, and for the likelihood, weights are so small that the log-odds of a unit have a standard
     deviation of about 0.3 over rows for any number of sites; otherwise larger weights give better features. For the
-    likelihood, units start at their target probability.
+    likelihood, units start at their target probability. `rows` are those of the table that are trained on, if not all.
     """
     schema, lists = data.schema, data.schema.listed
     columns = [(name, schema[name]) for name in schema.with_sites]
@@ -281,8 +275,8 @@ def start(
     if padding is not None:
         cuts, bias = padding.cuts(cuts), padding.sites(bias, 0.0)
         options["log_scale"] = padding.sites(log_scale, 0.0)
-    values = trainer.values(cuts, np.dtype(np.float32), site_bias=bias, **options)
-    state = _begin(key, values, (*size, n_presence, n_context, n_chains, n_rows), plan)
+    values = trainer.initial_values(cuts, np.dtype(np.float32), site_bias=bias, **options)
+    state = _begin(key, values, (*size, n_presence, n_context, n_chains, 0 if rows is None else len(rows)), plan)
     if plan.objective == "likelihood":
         every = np.arange(data.evidence.n_rows) if rows is None else rows
         state = state._replace(rows=_row_chains(jax.random.fold_in(key, 1), state, data, every))
@@ -322,7 +316,7 @@ def _begin(key: PRNGKey, values: trainer.Values, sizes: tuple[int, ...], plan: P
     """
     *sizes_of_parameters, n_chains, n_rows = sizes
     key_start, key_chains = jax.random.split(key)
-    learnable, centre = trainer.start(key_start, values, *sizes_of_parameters)
+    learnable, centre = trainer.initial_coordinates(key_start, values, *sizes_of_parameters)
     rate = centre.hidden
     chains = jax.random.bernoulli(key_chains, rate[None, :], (n_chains, rate.shape[0])).astype(rate.dtype)
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
@@ -368,7 +362,7 @@ def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Told) -> tuple[cou
     plan = planning.plan(chosen, *size)
     n_held = planning.held_out(chosen, n_rows)
     order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
-    state = start(key_start, data, size, chains_of(chosen), plan, n_rows - n_held, rows=order[n_held:])
+    state = start(key_start, data, size, chains_of(chosen), plan, rows=order[n_held:])
     cells, max_epochs = lengths(chosen, data)
     every = course.WeightedRows(data.evidence, data.relative_weight)
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)

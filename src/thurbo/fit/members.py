@@ -349,12 +349,14 @@ def over_all_rows(
     chosen: FitSettings,
     data: Mapping[Reading, Data],
     whole: WholeTable,
-    readings: Mapping[Reading, RowReading],
     trained: Sequence[Trained],
+    masked: Mapping[str, np.ndarray],
     seed: int,
     on_epoch: Told,
 ) -> list[Trained]:
-    """Continue with all rows of a large table: one pass, at a rate that falls to zero."""
+    """Continue with all rows of a large table but for `masked` answers: one pass, at a rate that falls to zero."""
+    readings = {name: RowReading(name, data[name]) for name in ("given", *(each.member.reading for each in trained))}
+    whole.read(list(readings.values()), masked, on_epoch)
     size, n = largest_size([each.member for each in trained]), len(trained)
     streams = [Stream(whole, readings[each.member.reading], seed, chosen.unobserved) for each in trained]
     # Programs that several devices compute together must be started in the same order on all of them.
@@ -390,7 +392,7 @@ def pass_over(
     state = parallel.agreed(before.state)._replace(step=jax.device_put(np.int32(0)))
     about = layout, replace(plan, in_order=True), course.Length(0, stream.n_pools, rate)
     limit = course.time_limit(seconds, is_shared=True)
-    how: dict[str, Any] = {"devices": stream.devices, "on_epoch": on_epoch, "limit": limit, "work": stream.work}
+    how: dict[str, Any] = {"devices": stream.devices, "on_epoch": on_epoch, "limit": limit}
     try:
         # Without the parameters: rounding may differ between machines, and the checkpoint of the sample has them.
         found = fitting.train(checkpoint, (stream.digest, *about), key, state, stream, *about, **how)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -86,28 +86,18 @@ AUTO_MARGINAL_WEIGHT = 0.3
 # longer and units are sparse: a linear classifier of images was wrong in 2.2 %, and in 2.5 % without this.
 MANY_UNITS, AUTO_SPARSITY = 100, 0.1
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
-CHOICES = {
-    "unobserved": ("marginalize", "exclude"),
-    "missing": ("auto", "ignorable", "informative"),
-    "objective": ("auto", "likelihood", "multi-prediction", "exact"),
-    "optimizer": ("auto", "adam", "sgd"),
-    "experts": ("auto", "none"),
-}
+_FIELDS = {item.name: item.default for item in fields(FitSettings)}
+_TYPES = get_type_hints(FitSettings)
+CHOICES = {name: get_args(kind) for name, kind in _TYPES.items() if get_origin(kind) is Literal}
+MAY_BE_AUTO = {name for name, kind in _TYPES.items() if Literal["auto"] in get_args(kind)}
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_positive_steps": 1, "n_negative_steps": 1, "n_chains": 1}
 SMALLEST |= {"batch_size": 1, "max_epochs": 0, "members": 1, "devices": 1}
 # Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
 LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
-MAY_BE_AUTO = (
-    *("n_hidden", "n_factors", "members", "n_chains", "batch_size", "max_epochs", "devices"),
-    *("likelihood_weight", "marginal_weight", "sparsity_weight"),
-)
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
 AUTO_EXACT = {"weight_decay": 1e-2, "learning_rate": 2e-2}  # of a table with one column
-
-
-_FIELDS = {item.name: item.default for item in fields(FitSettings)}
 
 
 def flat(parameters: Settings) -> FitSettings:

@@ -241,20 +241,18 @@ def fit(
         with asked_ahead(chosen, wanted, read, how, on_epoch) as told:
             trained = members.train(chosen, read, wanted, seed, told, 1.0 if whole is None else 0.5)
         if whole is not None and not any(each.fitted.unfinished for each in trained):
-            used = ("given", *(each.member.reading for each in trained))
-            readings = {each: RowReading(each, complete[each]) for each in used}
-            whole.read(list(readings.values()), masked, on_epoch)
-            trained = members.over_all_rows(chosen, complete, whole, readings, trained, seed, on_epoch)
+            trained = members.over_all_rows(chosen, complete, whole, trained, masked, seed, on_epoch)
         found = _groups(chosen, read["given"], trained)
         parts = tuple(each.fitted.unfinished for each in trained)
         if whole is not None and whole.is_read:  # it was interrupted after the sample
-            parts = (*(None for _ in trained), *parts)
+            parts = (None,) * len(trained) + parts
         if not any(parts) and chosen.max_time is None and whole is None:
             ending = Beside(partial(_finish, chosen, complete, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.result(on_epoch)):
             found.append(_Group(lists.MEMBER, drawn))
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
-        questions = [[MemberQuery(one, *read[each.reading][:3], how, routes) for one in each.params] for each in found]
+        about = [(*read[each.member.reading][:3], how, routes) for each in found]
+        questions = [[MemberQuery(one, *own) for one in each.params] for each, own in zip(found, about, strict=True)]
         weighed = _weigh(data, found, questions, masked, 1.0 if whole is None else whole.n_rows / table.n_rows)
         learned = Correction(weighed.by_column, weighed.exponents, routes=routes)
         if chosen.experts == "auto" and not any(parts) and not listed and not data.evidence.spans_cells:
@@ -263,9 +261,11 @@ def fit(
             known = {name: own for name, own in weighed.shares.items() if own is not None}
             plain = Correction(weighed.by_column, weighed.exponents, known)
             asked = Query(tuple(questions[p][0] for p in weighed.kept), np.asarray(weighed.weight), plain, gaps)
-            trees: dict[str, Any] = {"stage": "boosting trees", "figure": ""}
-            told = lambda done, of: on_epoch({**trees, "done": done, "of": of})  # noqa: E731
-            beside = experts.learn(asked, masked, data.weight, seed, told)
+
+            def on_part(done: int, of: int) -> None:
+                on_epoch({"stage": "boosting trees", "done": done, "of": of, "figure": ""})
+
+            beside = experts.learn(asked, masked, data.weight, seed, on_part)
             learned = replace(learned, experts=beside, follows=experts.followers(asked, masked, data.weight))
         if ending is not None:
             ended = ending.result()
@@ -326,7 +326,7 @@ def go_over(
     length = course.Length(0, stream.n_pools, float(chosen.learning_rate), falls=False)
     key, about = jax.random.fold_in(jax.random.key(seed), state.step), (sample.layout, replace(plan, in_order=True))
     try:
-        return course.fit(key, state, stream, *about, length, devices=stream.devices, work=stream.work)
+        return course.fit(key, state, stream, *about, length, devices=stream.devices)
     finally:
         stream.close()
 
@@ -345,10 +345,6 @@ class _Group(NamedTuple):
 
     member: MemberSettings
     params: list[Params]
-
-    @property
-    def reading(self) -> Reading:
-        return self.member.reading
 
 
 def _finish(
@@ -391,13 +387,12 @@ def _weigh(
     """Weights of the groups and calibration, from the held-out answers; members were fitted to `n_tables` times as many
     rows as `data` has."""
     lines = {name: line_weight(data.blocks[name], data.weight) for name, hidden in masked.items() if hidden.any()}
-    trials = [
-        [
-            {n: ColumnTrial(n, each, each.blocks[n], masked[n], own, None, ()) for n, own in lines.items()}
-            for each in group
-        ]
-        for group in questions
-    ]
+
+    def trials_of(question: MemberQuery) -> dict[str, ColumnTrial]:
+        about = [(name, question, question.blocks[name], masked[name], own) for name, own in lines.items()]
+        return {each[0]: ColumnTrial(*each, None, ()) for each in about}
+
+    trials = [list(map(trials_of, group)) for group in questions]
     with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
         scores = list(pool.map(lambda own: [_scores(each) for each in own], trials))
     _, answer_weight, column = scores[0][0]
@@ -408,14 +403,11 @@ def _weigh(
     lead = max(able, key=lambda place: weight[place])
     kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
     weight, means = weight[kept] / weight[kept].sum(), logs[kept] @ answer_weight / max(answer_weight.sum(), 1e-12)
-    by_column, sizes = {}, [len(found[place].params) for place in kept]
+    by_column, shares, sizes = {}, dict[str, Anchor | None](), [len(found[place].params) for place in kept]
     for name in data.schema.modelled:
-        is_own = column == name
+        is_own, own = column == name, data.schema[name].form.shares(data.blocks[name], data.weight)
         by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
-    found_shares = {n: data.schema[n].form.shares(data.blocks[n], data.weight) for n in data.schema.modelled}
-    shares = {
-        n: own if own is None else Anchor(own, np.zeros_like(own), np.ones(len(own))) for n, own in found_shares.items()
-    }
+        shares[name] = None if own is None else Anchor(own, np.zeros_like(own), np.ones(len(own)))
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
     if not data.schema.listed:

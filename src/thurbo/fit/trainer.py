@@ -168,27 +168,29 @@ class Values(NamedTuple):
     loadings: Float[Array, "site factor"] | None = None
 
 
-def values(cuts: np.ndarray, dtype: np.dtype, **given: Any) -> Values:
+def initial_values(cuts: np.ndarray, dtype: np.dtype, **given: Any) -> Values:
     """Values of the independent model, on the host; those that are not given are zero, and units at ½."""
     n_sites = len(cuts)
     padded = np.pad(cuts, ((0, 0), (0, max(0, 1 - cuts.shape[1]))), constant_values=np.inf)
     with np.errstate(invalid="ignore"):
         gaps = np.diff(padded, axis=1)
-    found = {"site_bias": np.zeros(n_sites), "log_scale": np.zeros(n_sites), "effects": np.zeros(0)}
+    found: dict[str, Any] = {"site_bias": np.zeros(n_sites), "log_scale": np.zeros(n_sites), "effects": np.zeros(0)}
     found |= {"hidden_rate": 0.5, "weight_scale": 0.1, **given}
     found["first_cut"] = np.where(np.isfinite(padded[:, 0]), padded[:, 0], 0.0)
     found["log_gaps"] = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
-    return Values(**{name: np.asarray(value, dtype) for name, value in found.items()})
+    arrays: dict[str, Any] = {name: np.asarray(value, dtype) for name, value in found.items()}
+    return Values(**arrays)
 
 
 @partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence", "n_context"))
-def start(
+def initial_coordinates(
     key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0, n_context: int = 0
 ) -> tuple[Learnable, Centre]:
     """Small random weights around the independent model."""
     rate, n_sites, dtype = values.hidden_rate, values.site_bias.shape[0], values.site_bias.dtype
     key_w, key_v = jax.random.split(key)
     key_b = jax.random.fold_in(key, 2)
+    own = values.weight_scale * jax.random.normal(key_b, (values.effects.shape[0], n_hidden + n_factors), dtype)
     loadings = values.weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype)
     if values.loadings is not None:
         loadings = jnp.where(jnp.isnan(values.loadings), loadings, values.loadings)
@@ -201,13 +203,7 @@ def start(
         log_gaps=values.log_gaps,
         log_scale=values.log_scale,
         presence=jnp.zeros((n_sites, n_presence), dtype),
-        effects=jnp.concatenate(
-            [
-                values.effects[:, None],
-                values.weight_scale * jax.random.normal(key_b, (values.effects.shape[0], n_hidden + n_factors), dtype),
-            ],
-            axis=1,
-        ),
+        effects=jnp.concatenate([values.effects[:, None], own], axis=1),
         context=Context(jnp.zeros((n_sites, n_context), dtype), jnp.zeros(n_sites if n_context else 0, dtype)),
     )
     return learnable, Centre(jnp.broadcast_to(rate, (n_hidden,)), values.site_bias)
@@ -237,9 +233,10 @@ class Info(NamedTuple):
     flips: Float[Array, ""]
 
 
-class Fall(NamedTuple):
-    """The rate is constant until step `first`, then decays linearly to zero at step `last`."""
+class Schedule(NamedTuple):
+    """The learning rate: `peak` until step `first`, then it decays linearly to zero at step `last`."""
 
+    peak: Float[Array, ""]
     first: Float[Array, ""]
     last: Float[Array, ""]
 
@@ -466,8 +463,7 @@ def epoch(
     table: Buckets,
     row_weight: PerRow,
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
     cells: int,
     work: float = np.inf,
@@ -477,7 +473,7 @@ def epoch(
     If all rows have one width, one compiled program scans over the batches; otherwise each batch is one call. `work` is
     the number of cells of all epochs: programs that run shortly are compiled with less effort.
     """
-    how = (layout, peak_rate, fall, plan)
+    how = (layout, schedule, plan)
     if len(table.buckets) == 1:
         (bucket,), (places,) = table.buckets, table.places
         size = batch_rows(bucket, cells, len(places))
@@ -511,8 +507,7 @@ def _epoch_of_one(
     places: Int[Array, " row"],
     n_rows: Int[Array, ""],
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
     batch_size: int,
 ) -> tuple[TrainState, Info]:
@@ -530,7 +525,7 @@ def _epoch_of_one(
         place = number * batch_size + jnp.arange(batch_size, dtype=n_rows.dtype)
         index, key_i = jnp.take(order, place % n_rows), jax.random.fold_in(key_step, number)
         where = index, place < n_rows, jnp.take(places, index)
-        return _one_update(key_i, state, evidence, row_weight, *where, layout, peak_rate, fall, plan)
+        return _one_update(key_i, state, evidence, row_weight, *where, layout, schedule, plan)
 
     return _repeated(one, state, n_batches, row_weight.dtype)
 
@@ -559,27 +554,24 @@ def _one_update(
     real: Bool[Array, " batch"],
     places: Int[Array, " batch"],
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
 ) -> tuple[TrainState, Info]:
     """One update on some rows of a bucket at the current rate; rows that only pad the batch have weight zero."""
     weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
-    rate, slowing = _rates(state, peak_rate, fall, plan)
+    rate, slowing = _rates(state, schedule, plan)
     kept = jnp.where(real, places, row_weight.shape[0])
     rows = state.rows.at(places) if state.rows.h.shape[0] else None
     return update(key, state, bucket.rows(index), weight, layout, rate, slowing, plan, kept, rows)
 
 
-def _rates(
-    state: TrainState, peak_rate: Float[Array, ""], fall: Fall, plan: Plan
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def _rates(state: TrainState, schedule: Schedule, plan: Plan) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The current rate, and the share of the peak rate that is left of it at the end of training."""
-    left = fall.last - state.step.astype(peak_rate.dtype)
-    slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
-    rate = slowing * peak_rate
+    peak, first, last = schedule
+    slowing = jnp.clip((last - state.step.astype(peak.dtype)) / (last - first), 0.0, 1.0)
+    rate = slowing * peak
     if plan.objective == "likelihood":
-        rising = jnp.clip(SHARE_OF_WARM_UP * fall.last, 1.0, WARM_UP)
+        rising = jnp.clip(SHARE_OF_WARM_UP * last, 1.0, WARM_UP)
         rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / rising)
     return rate, slowing
 
@@ -591,8 +583,7 @@ def _pass_over(
     rows: Coded,
     n_batches: Int[Array, ""],
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
     slots: CodedSlots,
     n_rows: int,
@@ -604,7 +595,7 @@ def _pass_over(
 
     def one(number: Int[Array, ""], state: TrainState) -> tuple[TrainState, Info]:
         batch: Coded = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, 0, False)[:n_rows], rows)
-        rate, slowing = _rates(state, peak_rate, fall, plan)
+        rate, slowing = _rates(state, schedule, plan)
         evidence, own = widened(patterns, batch, slots), jax.random.fold_in(key, number)
         return update(own, state, evidence, batch.weight, layout, rate, slowing, plan)
 
