@@ -15,7 +15,7 @@ import pandas as pd
 import thurbo as tb
 from benchmarks.floor_work import Work, options, traced
 from thurbo.fit import fitting, planning, trainer
-from thurbo.fit.start import fold
+from thurbo.fit.trainer import fold
 from thurbo.latent import packing
 from thurbo.latent.evidence import n_slots
 from thurbo.latent.inference.annealing import first_knots, log_evidence_annealed
@@ -82,9 +82,9 @@ def _learning(table: _Table, special: Mapping[str, float], turns: int = 1) -> Pa
     """One epoch; `special` are evaluations of one update, `turns` portions of masses that are needed."""
     data, plan, state, sizes = table.data, table.plan, table.state, table.sizes
     weight, layout = jnp.ones(data.evidence.n_rows, jnp.float32), data.layout
-    rate, fall = jnp.float32(1e-3), trainer.Fall(jnp.float32(1e6), jnp.float32(2e6))
+    rate = jnp.float32(1e-3)
     key, slots = jax.random.key(1), table.slots
-    how = layout, rate, fall, plan, sizes.rows * slots, CELLS
+    how = layout, trainer.Schedule(rate, jnp.float32(1e6), jnp.float32(2e6)), plan, sizes.rows * slots, CELLS
     epoch = partial(trainer.epoch, key, state, data.evidence, weight, *how)
     batch = data.evidence.buckets[0].rows(np.arange(sizes.rows))
     of_batch = partial(trainer.update, plan=plan)

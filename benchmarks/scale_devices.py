@@ -52,7 +52,7 @@ class Pass:
         from thurbo.fit import members, planning
         from thurbo.fit.fitting import Data
         from thurbo.fit.stream import RowReading, Stream, WholeTable
-        from thurbo.fit.trainer import Fall
+        from thurbo.fit.trainer import Schedule
         from thurbo.latent import packing
         from thurbo.predict.model import MemberSettings
 
@@ -72,21 +72,17 @@ class Pass:
         own = members.Shared(chosen, data, SIZE, None)
         state, layout = own.start(jax.random.key(0), MemberSettings(*SIZE, 0.03))
         rows, self.n_updates = stream._made(0)
-        rate, fall = np.float32(1e-3), Fall(np.float32(1e6), np.float32(2e6))
-        arrays = jax.random.key(0), state, stream._patterns, rows, np.int32(self.n_updates), layout, rate, fall
-        if self.devices is not None:
-            arrays = (*(self.devices.everywhere(each) for each in arrays[:3]), rows, *arrays[4:])
-        n_rows = None if self.devices is None else batch
-        self.arguments = *arrays, replace(own.plan, in_order=True), reading.slots, n_rows
+        schedule = Schedule(np.float32(1e-3), np.float32(1e6), np.float32(2e6))
+        arrays = jax.random.key(0), state, stream._patterns, rows, np.int32(self.n_updates), layout, schedule
+        arrays = (*self.devices.everywhere(arrays[:3]), rows, *arrays[4:])
+        self.arguments = *arrays, replace(own.plan, in_order=True), reading.slots, batch
         stream.close()
 
     def compiled(self) -> Any:
         """The program as XLA compiles it for much work."""
-        from contextlib import nullcontext
-
         from thurbo.fit import trainer
 
-        with nullcontext() if self.devices is None else self.devices.using():
+        with self.devices.using():
             return trainer.pass_over._traced["long"].lower(*self.arguments).compile()
 
     def seconds(self, program: Any) -> float:

@@ -81,7 +81,7 @@ def test_rows_at_rest_say_what_packed_rows_say(in_file: bool, monkeypatch: pytes
     store = stream.RowStore(most=1000 if in_file else 10**9)
     whole = stream.WholeTable(TableSource(table), sample, store=store)
     whole.read(readings, {})
-    assert (store._file is not None) == in_file
+    assert store._file._rolled == in_file
     kinds = {name: codec.direct for name, codec in readings[0].codecs.items()}
     assert kinds["income"] == "lower"
     assert kinds["order"] == "tier"

@@ -17,11 +17,10 @@ import thurbo as tb
 from tests.small import make_evidence, make_params, n_cuts_of, one_table
 from thurbo.errors import NotTrusted, ThurboError
 from thurbo.fit import course, trainer
-from thurbo.fit import start as initialise
 from thurbo.fit.fitting import Checkpoint, fingerprint
 from thurbo.fit.objective import RowChains
 from thurbo.fit.planning import Plan
-from thurbo.fit.start import Layout
+from thurbo.fit.trainer import Layout
 
 PLAN = Plan(n_mean_field_steps=2)
 LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
@@ -30,8 +29,8 @@ LAYOUT = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
 def started(plan=PLAN, seed=0) -> trainer.TrainState:
     n_cuts = n_cuts_of(6)
     cuts = np.where(np.arange(3)[None] < n_cuts[:, None], np.linspace(-1, 1, 3)[None], np.inf)
-    learnable, centre = initialise.start(
-        jax.random.key(seed), initialise.values(cuts, n_cuts, np.dtype(np.float32)), 3, 0
+    learnable, centre = trainer.initial_coordinates(
+        jax.random.key(seed), trainer.initial_values(cuts, np.dtype(np.float32)), 3, 0
     )
     return trainer.initial_state(learnable, centre, jnp.zeros((20, 3), jnp.float32), plan)
 

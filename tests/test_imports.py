@@ -21,7 +21,7 @@ import thurbo
 SOURCE = Path(thurbo.__file__).parent
 
 # Each part of the library, and the parts it may import; everything may import errors.
-_SHARED = {"_typing", "_runtime", "_programs", "_concurrency"}
+_SHARED = {"_typing", "_runtime", "_concurrency"}
 _TABLES = {"table.columns", "table.io", "table.guess", "table.schema"}
 _LATENT = {
     f"latent.{name}" for name in ("truncnorm", "masses", "constraints", "rbm", "evidence", "packing", "inference")
@@ -30,7 +30,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "_typing": set(),
     "_runtime": set(),
-    "_programs": {"_runtime"},
     "_concurrency": set(),
     "parallel": {"_runtime"},
     # From files and cells to rows, on the host.
@@ -84,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FLOORS = ("table", "latent", "app")  # their parts are rows of the table above
 FILES_ALONE = {"thurbo.table", "thurbo.table.io", "thurbo.table.io.files"}  # bytes on a disk, no tables
 
-_TRAINING = ("masking", "planning", "objective", "start", "trainer", "course", "fitting")
+_TRAINING = ("masking", "planning", "objective", "trainer", "course", "fitting")
 DEVICE_SIDE = _LATENT | {f"thurbo.fit.{name}" for name in _TRAINING}
 HOST_SIDE = {"errors", *_TABLES, "table.datasets", "metrics", "pooling"}
 FRAMES = {"pandas", "polars", "narwhals", "pyarrow"}
@@ -92,7 +91,7 @@ HEAVY = {"jax", "sklearn", "matplotlib", *FRAMES}
 # frames.py reads dataframe libraries and makes their frames; file readers and the bundled survey return frames.
 _FILES = {f"thurbo.table.io.{name}" for name in ("read_write", "text", "codebook", "scan")}
 MAY_KNOW_FRAMES = {"thurbo.table.io.frames", "thurbo.table.datasets", *_FILES, "thurbo.app.cli.results"}
-MOST_MODULES, DEEPEST = 142, 18  # modules, and modules in a chain of imports
+MOST_MODULES, DEEPEST = 140, 18  # modules, and modules in a chain of imports
 LONG_FILE, LONG_FUNCTION = 900, 100  # lines from which a warning is printed
 
 

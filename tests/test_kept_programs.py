@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from thurbo import _programs, _runtime
+from thurbo import _runtime
 from thurbo.fit.masking import RandomCells
 from thurbo.fit.planning import Plan
 
@@ -29,16 +29,16 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "traced"
 
 
-def make(traced: list[str], factor: float = 2.0) -> _programs.Program:
+def make(traced: list[str], factor: float = 2.0) -> _runtime.Program:
     def scaled(key: Any, pair: Pair, plan: Any) -> tuple[Pair, Any]:
         traced.append("traced")
         noise = jax.random.uniform(key, pair.first.shape, jnp.float32)
         return Pair(factor * pair.first, pair.second + noise), pair.first.sum() * float(plan.damping)
 
-    return _programs.Program(scaled, outputs=lambda key, pair, plan: (pair, 0), static_argnames=("plan",))
+    return _runtime.Program(scaled, outputs=lambda key, pair, plan: (pair, 0), static_argnames=("plan",))
 
 
-def call(program: _programs.Program, plan: Any = None, n: int = 3, work: float = 1.0) -> tuple[Pair, Any]:
+def call(program: _runtime.Program, plan: Any = None, n: int = 3, work: float = 1.0) -> tuple[Pair, Any]:
     pair = Pair(np.arange(n, dtype=np.float32), jnp.ones(n, jnp.float32))
     found: tuple[Pair, Any] = program.for_work(work)(jax.random.key(0), pair, Plan() if plan is None else plan)
     return found

@@ -21,7 +21,6 @@ from tests.small import (
     one_table,
 )
 from thurbo.fit import course, objective, trainer
-from thurbo.fit import start as initialise
 from thurbo.fit.masking import Neighbours, RandomCells
 from thurbo.fit.objective import DataPhase, RowChains
 from thurbo.fit.planning import Plan
@@ -32,7 +31,7 @@ from thurbo.latent.inference.meanfield import predictive
 from thurbo.latent.inference.posterior import hidden_states, state_weights
 from thurbo.table.columns.forms.levels import starting_cuts
 
-LAYOUT = initialise.Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
+LAYOUT = trainer.Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
 
 
 def trainable(params):
@@ -321,8 +320,8 @@ def _started(plan, n_hidden=3, n_factors=0, dtype=np.float32, n_chains=64, seed=
     cuts = np.full((6, max(n_cuts_of(6))), np.inf)
     for site, n_cuts in enumerate(n_cuts_of(6)):
         cuts[site, :n_cuts] = starting_cuts(code[:, [site]], int(n_cuts), np.ones(50))[0]
-    learnable, centre = initialise.start(
-        jax.random.key(seed), initialise.values(cuts, n_cuts_of(6), np.dtype(dtype)), n_hidden, n_factors
+    learnable, centre = trainer.initial_coordinates(
+        jax.random.key(seed), trainer.initial_values(cuts, np.dtype(dtype)), n_hidden, n_factors
     )
     chains = jnp.zeros((n_chains, n_hidden), dtype)
     return trainer.initial_state(learnable, centre, chains, plan)
@@ -339,14 +338,14 @@ def test_starting_cuts_give_the_answers_own_frequencies():
 
 def test_folding_gives_increasing_cuts_and_recentring_moves_nothing():
     state = _started(Plan(), dtype=np.float64)
-    params = initialise.fold(state.learnable, state.centre, LAYOUT)
+    params = trainer.fold(state.learnable, state.centre, LAYOUT)
     cuts = np.asarray(params.gauge.cuts)
     for row, count in zip(cuts, n_cuts_of(6), strict=True):
         assert (np.diff(row[:count]) > 0).all()
         assert np.isinf(row[count:]).all()
     rng = np.random.default_rng(0)
-    new = initialise.Centre(jnp.asarray(rng.random(3)), jnp.asarray(rng.normal(size=6)))
-    moved = initialise.fold(initialise.recentre(state.learnable, state.centre, new), new, LAYOUT)
+    new = trainer.Centre(jnp.asarray(rng.random(3)), jnp.asarray(rng.normal(size=6)))
+    moved = trainer.fold(trainer.recentre(state.learnable, state.centre, new), new, LAYOUT)
     np.testing.assert_allclose(moved.site_bias, params.site_bias, atol=1e-12)
     np.testing.assert_allclose(moved.hidden_bias, params.hidden_bias, atol=1e-12)
 

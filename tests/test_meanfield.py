@@ -123,23 +123,23 @@ def test_what_units_feel_is_the_mean_of_what_moves_them(n_factors):
 
 def test_centred_units_keep_their_mean_whatever_their_weights():
     """With the centre at what units feel, their log-odds have mean g over the rows: weights alone switch none."""
-    from thurbo.fit import start as initialise
+    from thurbo.fit import trainer
 
     rng, n_sites, n_hidden = np.random.default_rng(0), 7, 3
     felt = jnp.asarray(rng.normal(size=n_sites))
-    layout = initialise.Layout(jnp.zeros(n_sites, jnp.int32), jnp.zeros(n_sites, bool))
+    layout = trainer.Layout(jnp.zeros(n_sites, jnp.int32), jnp.zeros(n_sites, bool))
     bias = rng.normal(size=n_sites)
-    learnable, _ = initialise.start(
+    learnable, _ = trainer.initial_coordinates(
         jax.random.key(0),
-        initialise.values(np.zeros((n_sites, 0)), np.zeros(n_sites, int), np.dtype(float), site_bias=bias),
+        trainer.initial_values(np.zeros((n_sites, 0)), np.dtype(float), site_bias=bias),
         n_hidden,
         0,
     )
-    centre = initialise.Centre(jnp.full(n_hidden, 0.5), felt)
+    centre = trainer.Centre(jnp.full(n_hidden, 0.5), felt)
     noise = rng.normal(size=(40, n_sites))
     rows = jnp.asarray(noise - noise.mean(axis=0) + np.asarray(felt))
     for scale in (1.0, 100.0):
-        params = initialise.fold(learnable._replace(weights=scale * learnable.weights), centre, layout)
+        params = trainer.fold(learnable._replace(weights=scale * learnable.weights), centre, layout)
         np.testing.assert_allclose(rbm.hidden_logits(params, rows).mean(axis=0), learnable.hidden_bias, atol=1e-5)
 
 

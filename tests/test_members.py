@@ -19,7 +19,7 @@ import thurbo as tb
 from tests.known import changed as with_params
 from thurbo.errors import ThurboError
 from thurbo.fit import course, members, population, trainer
-from thurbo.fit.start import Learnable
+from thurbo.fit.trainer import Learnable
 from thurbo.predict import diagnose
 from thurbo.predict.correction import Correction
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import thurbo as tb
-from thurbo.fit import members, planning, start, trainer
+from thurbo.fit import members, planning, trainer
 from thurbo.fit import objective as objectives
 from thurbo.fit.fitting import Data
 from thurbo.fit.masking import RandomCells
@@ -117,7 +117,7 @@ def test_what_is_added_changes_neither_the_objective_nor_its_gradient() -> None:
     )
 
 
-def begun(own: Table) -> tuple[Padding, trainer.TrainState, start.Layout, Plan]:
+def begun(own: Table) -> tuple[Padding, trainer.TrainState, trainer.Layout, Plan]:
     """A member of a population before training, in the common shape."""
     chosen = replace(_chosen(), n_chains=4)
     data, padding = Data(own.schema, own.blocks, own.evidence, np.ones(own.evidence.n_rows)), padding_of(own.evidence)
@@ -140,13 +140,13 @@ def test_sites_that_are_added_stay_at_zero_and_rows_that_are_added_are_not_drawn
         lambda leaf: np.concatenate([leaf[:40], leaf[:1].repeat(len(leaf) - 40, axis=0)]), bucket.constraints
     )
     nonsense = bucket._replace(constraints=jax.tree.map(lambda leaf: _changed(leaf, 40), other))
-    rate, fall = jnp.float32(0.02), trainer.Fall(jnp.float32(1e9), jnp.float32(2e9))
+    schedule = trainer.Schedule(jnp.float32(0.02), jnp.float32(1e9), jnp.float32(2e9))
     found = []
     for each in (bucket, nonsense):
         changed = Buckets((each,), rows.places, rows.shared)
         weight = jnp.ones(bucket.n_rows, jnp.float32)
         moved, info = trainer.epoch(
-            jax.random.key(1), state, changed, weight, layout, rate, fall, plan, 16 * padding.n_slots, 1.0
+            jax.random.key(1), state, changed, weight, layout, schedule, plan, 16 * padding.n_slots, 1.0
         )
         found.append((moved, info))
         assert int(moved.step) == 3  # batches of 16 rows

@@ -110,4 +110,4 @@ def test_idle_cores_compile_what_members_are_asked(monkeypatch: pytest.MonkeyPat
         own.append(distributions.all_moments.n_compiled)
     assert counts[False][0] == 0
     assert counts[True][0] == counts[True][1] == counts[False][1] > 0
-    assert population.largest_size([model.MemberSettings(3, 0, 0.0), model.MemberSettings(0, 4, 0.0)]) == (3, 4)
+    assert members.largest_size([model.MemberSettings(3, 0, 0.0), model.MemberSettings(0, 4, 0.0)]) == (3, 4)

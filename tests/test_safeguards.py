@@ -12,7 +12,7 @@ from tests.small import make_evidence, make_params, n_cuts_of
 from thurbo.errors import ThurboError
 from thurbo.fit import fitting, objective, planning
 from thurbo.fit.planning import Plan
-from thurbo.fit.start import Layout
+from thurbo.fit.trainer import Layout
 from thurbo.latent import rbm
 from thurbo.latent.inference.meanfield import mean_field
 
@@ -73,7 +73,9 @@ def test_sizes_of_a_single_model_follow_a_rule():
 
 def test_units_out_of_use_stay_at_zero():
     state = _start(n_hidden=4, n_factors=2)
-    cut, layout = fitting.cut(state, Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0)), 3, 1)
+    types = Layout(jnp.asarray(n_cuts_of(6)), jnp.asarray(n_cuts_of(6) == 0))
+    layout = fitting.active_only(types, (4, 2), 3, 1)
+    cut = fitting.cut(state, layout)
     assert (np.asarray(cut.learnable.weights)[:, 3] == 0).all()
     assert (np.asarray(cut.learnable.loadings)[:, 1] == 0).all()
     assert layout.active_hidden.tolist() == [True] * 3 + [False]

@@ -50,8 +50,9 @@ class Epochs:
 
     def __call__(self) -> None:
         self.number += 1
-        key, fall = jax.random.key(self.number), trainer.Fall(jnp.float32(1e9), jnp.float32(2e9))
-        how = (self.layout, self.rate, fall, self.plan, self.cells, self.work)
+        key = jax.random.key(self.number)
+        schedule = trainer.Schedule(self.rate, jnp.float32(1e9), jnp.float32(2e9))
+        how = (self.layout, schedule, self.plan, self.cells, self.work)
         self.state, _ = trainer.epoch(key, self.state, self.data.evidence, self.weight, *how)
         jax.block_until_ready(self.state)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -80,9 +81,12 @@ def is_distributed() -> bool:
 
 
 class Devices:
-    """Devices that a program runs on; batches are divided among several of them by their rows."""
+    """Devices that a program runs on; batches are divided among several of them by their rows.
 
-    def __init__(self, devices: Sequence[jax.Device]) -> None:
+    If there are none, nothing is divided: arrays stay where JAX puts them.
+    """
+
+    def __init__(self, devices: Sequence[jax.Device] = ()) -> None:
         self.devices = sorted(devices, key=lambda each: (each.process_index, each.id))
         self._own = [each for each in self.devices if each.process_index == jax.process_index()]
         self.is_distributed = len(self._own) < len(self.devices)
@@ -96,7 +100,7 @@ class Devices:
 
     def only(self, place: int) -> Devices:
         """One of the devices of this process."""
-        return Devices([self._own[place % len(self._own)]])
+        return Devices([self._own[place % self.n_own]]) if self._own else self
 
     @property
     def n_own(self) -> int:
@@ -108,10 +112,7 @@ class Devices:
         return jax.set_mesh(self._mesh) if len(self) > 1 else nullcontext()
 
     def run(self, program: Callable[..., T], *arguments: Any) -> T:
-        """What a program returns for arrays that are on every device, brought back to the first device of this process.
-
-        Trees that are on the devices already stay there.
-        """
+        """What a program returns for arrays that are on the devices, brought back to the first one of this process."""
         try:
             with self.using():
                 found = self._back(program(*arguments))
@@ -123,6 +124,8 @@ class Devices:
 
     def everywhere(self, tree: T) -> T:
         """Arrays with a copy on every device; each process gives its own."""
+        if not self.devices:
+            return tree
         if len(self) == 1:
             return jax.device_put(tree, self.devices[0])
         sharding = NamedSharding(self._mesh, PartitionSpec())
@@ -137,6 +140,8 @@ class Devices:
 
     def _back(self, tree: T) -> T:
         """Arrays of all devices as arrays of this process."""
+        if not self.devices:
+            return tree
         if len(self) == 1:
             return jax.device_put(tree, jax.local_devices(backend=self.devices[0].platform)[0])
         whole = jax.tree.map(lambda leaf: leaf if leaf.is_fully_replicated else self._gathered(leaf), tree)
@@ -152,11 +157,15 @@ class Devices:
 
     def own_rows(self, n_rows: int) -> tuple[int, int]:
         """The first and the last row, exclusive, of a padded batch that this process has."""
+        if not self.devices:
+            return 0, n_rows
         first, each = self.devices.index(self._own[0]), self.padded(n_rows) // len(self)
         return first * each, (first + len(self._own)) * each
 
     def batches(self, tree: T, n_rows: int) -> T:
         """Batches of rows [batch, row] from the rows that this process has."""
+        if not self.devices:
+            return jax.device_put(tree)
         sharding, n_rows = NamedSharding(self._mesh, PartitionSpec(None, ROW)), self.padded(n_rows)
 
         def one(leaf: Any) -> Any:
@@ -166,27 +175,25 @@ class Devices:
         return jax.tree.map(one, tree)
 
 
-def chosen(devices: int | Literal["auto"]) -> Devices | None:
-    """The devices of a fit, None if nothing is to be divided.
+UNDIVIDED = Devices()
+
+
+def chosen(devices: int | Literal["auto"]) -> Devices:
+    """The devices of a fit, none if nothing is to be divided.
 
     "auto" is all devices of all processes, if there are several, and otherwise all GPUs or TPUs of this machine, if
     there are several; a number is that of the devices of each process.
     """
     if devices == "auto":
         several = is_distributed() or (jax.default_backend() != "cpu" and jax.local_device_count() > 1)
-        return Devices(jax.devices()) if several else None
+        return Devices(jax.devices()) if several else UNDIVIDED
     if devices > jax.local_device_count():
         kind, n_local = jax.default_backend(), jax.local_device_count()
         problem = f"devices={devices}, and JAX has {n_local} of kind {kind}"
         more = f'; jax.config.update("jax_num_cpu_devices", {devices}) before anything else makes more of a CPU'
         raise ThurboError(f"{problem}; give a smaller number{more if kind == 'cpu' else ''}")
-    own = [each for each in jax.devices() if _place(each) < devices]
-    return Devices(own) if len(own) > 1 else None
-
-
-def _place(device: jax.Device) -> int:
-    """The place of a device among those of its process."""
-    return [each.id for each in jax.devices() if each.process_index == device.process_index].index(device.id)
+    own = [each for number in range(jax.process_count()) for each in jax.local_devices(number)[:devices]]
+    return Devices(own) if len(own) > 1 else UNDIVIDED
 
 
 def by_row(tree: T) -> T:
@@ -300,17 +307,12 @@ def fitting(checkpoint: str | os.PathLike[str] | None) -> Iterator[str | os.Path
 def _shared(path: Path, folder: Path) -> Path:
     """The path of a checkpoint in the first process, and that of a copy in a folder in the others."""
     every = sorted(path.parent.iterdir()) if is_first() and path.parent.is_dir() else []
-    own = [each for each in every if each.name == path.name or _is_of_member(each, path)]
+    own = [each for each in every if re.fullmatch(rf"{re.escape(path.name)}(\.\d+)?", each.name)]  # of all members
     for place, name in enumerate(told([each.name for each in own])[0]):
         content = exchanged(own[place].read_bytes() if is_first() else b"")[0]
         if not is_first():
             (folder / name).write_bytes(content)
     return path if is_first() else folder / path.name
-
-
-def _is_of_member(file: Path, path: Path) -> bool:
-    stem, _, number = file.name.rpartition(".")
-    return stem == path.name and number.isdigit()
 
 
 def _lost(error: Exception) -> ThurboError:

@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from thurbo import _runtime, model_file, parallel
 from thurbo.errors import SchemaError, SchemaWarning, ThurboError, check_choice
 from thurbo.fit import choices, course, fitting, lists, planning, population
-from thurbo.fit.fitting import Unfinished
 from thurbo.fit.members import Interrupted, batch_of_all
 from thurbo.fit.settings import Learning
 from thurbo.fit.stream import WholeTable, sampled
@@ -177,7 +176,7 @@ class TBM(ItemQueries, BaseEstimator):
     time_spent_: dict[str, float]
     method_: Literal["exact", "mean-field"]
 
-    _unfinished: Unfinished | Interrupted | None = None  # after a fit that was interrupted
+    _unfinished: Interrupted | None = None  # after a fit that was interrupted
     _training: Any = None  # state, plan and seed of the training of a single member
 
     def __init__(
@@ -346,10 +345,12 @@ class TBM(ItemQueries, BaseEstimator):
                 about: dict[str, Any] = {"correction": found.correction, "pairs": pairs}
             else:
                 told = timer.watch(on_epoch)
-                fitted, plan, learned_from, self._unfinished = fitting.fit(chosen, data, seed, told)
-                if whole is not None and self._unfinished is None and chosen.max_epochs != 0:
-                    rest = chosen, data, whole, fitted, plan, seed, told
-                    fitted, self._unfinished = population.single_over_all_rows(*rest)
+                fitted, plan, learned_from = fitting.fit(chosen, data, seed, told)
+                parts: tuple[course.Run | None, ...] = (fitted.unfinished,)
+                if whole is not None and fitted.unfinished is None and chosen.max_epochs != 0:
+                    fitted = population.single_over_all_rows(chosen, data, whole, fitted, plan, seed, told)
+                    parts = (None, fitted.unfinished)
+                self._unfinished = Interrupted(parts) if any(parts) else None
                 params = fitted.params
                 members = (Member(MemberSettings(params.n_hidden, params.n_factors, 0.0), schema, params),)
                 about = {"objective": plan.objective}

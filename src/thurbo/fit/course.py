@@ -26,8 +26,7 @@ from thurbo._typing import Array, Float, PerRow, PRNGKey
 from thurbo.errors import ConvergenceWarning
 from thurbo.fit import objective as objectives
 from thurbo.fit.planning import Plan
-from thurbo.fit.start import Layout, folded
-from thurbo.fit.trainer import Fall, Info, TrainState, epoch
+from thurbo.fit.trainer import Info, Layout, Schedule, TrainState, epoch, folded
 from thurbo.latent.evidence import CELLS, Buckets, Evidence
 from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.diagnostics import is_stuck
@@ -38,6 +37,8 @@ WHILE_FALLING = TOLERANCE / 4  # the same for the rise while the rate falls, whi
 NOISE = 2.0  # standard errors of a rise that are added to the tolerance
 LEAST = 8  # fewest epochs at the full rate from which this can be told
 STOPPED_IMPROVING = "the held-out score stopped improving"
+
+Told = Callable[[dict[str, Any]], None]  # is given the record of an epoch, or of an earlier stage
 
 
 def unsettled(history: Sequence[Mapping[str, Any]], n_full: int, factor: float = 1.0) -> str | None:
@@ -64,7 +65,7 @@ def unsettled(history: Sequence[Mapping[str, Any]], n_full: int, factor: float =
     what = "held-out score" if name == "held_out" else "objective"
     rising = f"the last doubling of training raised it by {rises[0][0]:.3f} nats per answer"
     remedy = f"more epochs may give a better model, for example max_epochs={2 * n}"
-    return f"the {what} had not settled after {_epochs(n)}: {rising}; {remedy}"
+    return f"the {what} had not settled after {n} epochs: {rising}; {remedy}"
 
 
 def parted(history: Sequence[Mapping[str, Any]], activation: float, density: float) -> str | None:
@@ -80,12 +81,8 @@ def parted(history: Sequence[Mapping[str, Any]], activation: float, density: flo
 
 def too_few(n: int) -> str:
     """That n epochs cannot show whether the objective has settled, and what to do."""
-    few = f"{_epochs(n)} {'is' if n == 1 else 'are'} too few to tell whether the objective has settled"
+    few = f"{'1 epoch is' if n == 1 else f'{n} epochs are'} too few to tell whether the objective has settled"
     return f"{few}; give more, max_epochs={2 * LEAST} or above"
-
-
-def _epochs(n: int) -> str:
-    return f"{n} epoch{'s' * (n != 1)}"
 
 
 def _rise(value: np.ndarray, early: np.ndarray, late: np.ndarray) -> tuple[float, float]:
@@ -124,46 +121,14 @@ class WeightedRows(NamedTuple):
         """Batches of an epoch."""
         return self.evidence.n_batches(cells)
 
-    def prepared(self) -> WeightedRows:
-        """The same with weights on the device."""
-        return self._replace(weight=jax.device_put(self.weight))
+    def prepared(self, devices: parallel.Devices) -> WeightedRows:
+        """The same on all of some devices, each of which computes a part of every batch."""
+        buckets, weight = devices.everywhere((self.evidence.buckets, jax.device_put(self.weight)))
+        return WeightedRows(replace(self.evidence, buckets=buckets), weight)
 
-    def epoch(self, key: PRNGKey, number: int, state: TrainState, *how: Any) -> tuple[TrainState, Info]:
+    def epoch(self, number: int, key: PRNGKey, state: TrainState, *how: Any) -> tuple[TrainState, Info]:
         """One pass over the rows, as `trainer.epoch`; all passes are alike."""
         return epoch(key, state, self.evidence, self.weight, *how)
-
-    def on(self, devices: parallel.Devices | None) -> EpochRows:
-        """The same on some devices; None are those of JAX."""
-        return self if devices is None else PlacedRows(self, devices)
-
-
-class PlacedRows(NamedTuple):
-    """Rows that every one of some devices has; each computes a part of every batch."""
-
-    rows: WeightedRows
-    devices: parallel.Devices
-
-    @property
-    def n_cells(self) -> int:
-        """Cells of an epoch."""
-        return self.rows.n_cells
-
-    def n_batches(self, cells: int) -> int:
-        """Batches of an epoch."""
-        return self.rows.n_batches(cells)
-
-    def prepared(self) -> PlacedRows:
-        """The same with all rows on the devices."""
-        evidence, weight = self.rows
-        buckets = self.devices.everywhere(evidence.buckets)
-        return self._replace(rows=WeightedRows(replace(evidence, buckets=buckets), self.devices.everywhere(weight)))
-
-    def epoch(
-        self, key: PRNGKey, number: int, state: TrainState, layout: Layout, rate: Any, fall: Fall, *how: Any
-    ) -> tuple[TrainState, Info]:
-        """One pass over the rows."""
-        key, state, *about = self.devices.everywhere((key, state, layout, rate, fall))
-        return self.devices.run(self.rows.epoch, key, number, state, *about, *how)
 
 
 @runtime_checkable
@@ -175,9 +140,9 @@ class EpochRows(Protocol):
 
     def n_batches(self, cells: int) -> int: ...
 
-    def prepared(self) -> EpochRows: ...
+    def prepared(self, devices: parallel.Devices) -> EpochRows: ...
 
-    def epoch(self, key: PRNGKey, number: int, state: TrainState, *how: Any) -> tuple[TrainState, Info]: ...
+    def epoch(self, number: int, key: PRNGKey, state: TrainState, *how: Any) -> tuple[TrainState, Info]: ...
 
 
 class Length(NamedTuple):
@@ -210,20 +175,28 @@ class TimeLimit(NamedTuple):
         return float(parallel.told(value)[0]) if self.is_shared else value
 
 
+def time_limit(seconds: float | None, is_shared: bool = False) -> TimeLimit | None:
+    """A limit of so many seconds from now on; None is no limit."""
+    return None if seconds is None else TimeLimit(seconds, time.perf_counter(), is_shared)
+
+
 class Fitted(NamedTuple):
     """The result of a fit."""
 
     params: Params
     history: list[dict[str, Any]]
-    converged: bool
     problem: str | None
     state: TrainState
     unfinished: Run | None = None  # where a fit that was interrupted can be resumed
 
+    @property
+    def converged(self) -> bool:
+        return self.problem is None
+
 
 @dataclass
 class Run:
-    """State of a fit between two epochs: the content of a checkpoint."""
+    """State of a fit between two epochs: the content of a checkpoint, and the fingerprint of its fit."""
 
     state: TrainState
     best: TrainState
@@ -236,6 +209,7 @@ class Run:
     more_steps: int = 1
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
+    mark: str = ""
 
 
 def held_out_score(key: PRNGKey, params: Params, rows: WeightedRows, plan: Plan) -> float:
@@ -264,11 +238,6 @@ def _held_out_sums(
     return (weight * value).sum(), count
 
 
-def work_of(rows: EpochRows, length: Length) -> float:
-    """Number of cells of all epochs."""
-    return float(rows.n_cells) * length.max_epochs
-
-
 def fit(
     key: PRNGKey,
     state: TrainState,
@@ -277,8 +246,9 @@ def fit(
     plan: Plan,
     length: Length,
     *,
+    devices: parallel.Devices = parallel.UNDIVIDED,
     held_out: WeightedRows | None = None,
-    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    on_epoch: Told | None = None,
     resume: Run | None = None,
     on_run: Callable[[Run], None] | None = None,
     limit: TimeLimit | None = None,
@@ -289,53 +259,33 @@ def fit(
     `on_run` is called with the run after every epoch. `resume` continues a run; the result is as without a break.
     `work` is the number of cells of all epochs with this program, where these are not only those of this call.
     """
-    work = work_of(rows, length) if work is None else work
+    work = float(rows.n_cells) * length.max_epochs if work is None else work
     n_batches = rows.n_batches(length.cells)
     total = length.max_epochs * n_batches
     fall = (0.5 * total, float(total)) if length.falls else (NEVER, 2 * NEVER)
     run = resume or Run(state, state, fall, length.learning_rate)
-    rows = rows.prepared()
-    every = max(1, length.max_epochs // 50)
-    key_score = jax.random.fold_in(key, 2**30)
-    problem, before, unfinished = None, run.seconds, None
-    started = time.perf_counter()
     # Several epochs are started together if starting one takes as long as the epoch, and there are many.
     is_small = rows.n_cells <= FEW_CELLS and length.max_epochs >= MANY_EPOCHS and limit is None
-    whole, ahead = run, _Ahead(AHEAD if is_small else 1)  # the run as it was between two epochs
+    n_ahead = AHEAD if is_small else 1
+    training = _Training(
+        run, key, rows.prepared(devices), layout, plan, length, devices, held_out, limit, work, n_batches, n_ahead
+    )
+    started, before, whole = time.perf_counter(), run.seconds, run  # the run as it was between two epochs
+    problem = unfinished = None
     try:
-        while run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
+        while problem is None and run.number < length.max_epochs and float(run.state.step) < run.fall[1]:
             whole = replace(run, history=list(run.history))
-            moved, info = _epoch(key, run, rows, layout, plan, length, work, ahead)
-            run.number += 1
-            record: dict[str, Any] = {
-                "epoch": run.number,
-                "objective": float(info.objective),
-                "gradient_norm": float(info.gradient_norm),
-                "activation": float(np.asarray(info.activation).mean()) if info.activation.size else 0.0,
-            }
-            if plan.keeps_chains or plan.objective == "likelihood":
-                apart = np.asarray(info.activation) - np.asarray(info.model_activation)
-                record["gap"] = float(np.sqrt(np.square(apart).mean())) if apart.size else 0.0
-            if plan.objective == "likelihood":
-                record |= {"density_gap": float(info.density_gap), "flips": float(info.flips)}
-            finite = _all_finite(record["objective"], moved)
-            is_last = run.number == length.max_epochs or float(moved.step) >= run.fall[1]
-            if finite and held_out is not None and (run.number % every == 0 or is_last):
-                params = folded(moved.learnable, moved.centre, layout)
-                record["held_out"] = held_out_score(key_score, params, held_out, plan)
-            run.seconds = before + time.perf_counter() - started
-            record["seconds"] = run.seconds
+            moved, record, is_finite = training.next_epoch()
+            run.seconds = record["seconds"] = before + time.perf_counter() - started
             run.history.append(record)
-            problem = _go_on(run, moved, record, finite, n_batches, length, held_out is not None, key)
-            if problem:
+            problem = training.go_on(moved, record, is_finite)
+            if problem is not None:
                 break
             if on_epoch is not None:
                 on_epoch(record)
-            problem = None if limit is None else _keep_time(run, limit, record, n_batches, length)
+            problem = training.keep_time(record)
             if on_run is not None:
                 on_run(run)
-            if problem:
-                break
     except KeyboardInterrupt:
         if parallel.is_distributed():  # others do not stop here
             raise
@@ -344,170 +294,176 @@ def fit(
     kept = run.best if held_out is not None else run.state
     params = folded(kept.learnable, kept.centre, layout)
     if problem is None and length.falls and run.history and plan.objective == "likelihood":
-        problem = _disagreement(key, params, run, plan)
+        problem = training.disagreement(params)
     if problem is None and length.falls and run.history:
         # What the likelihood reports is log P(e | h), which rises more than log P(e) while hidden units get surer.
         factor = 5.0 if plan.objective == "likelihood" else 1.0
         problem = unsettled(run.history, min(run.number, int(run.fall[0] / n_batches)), factor)
         run.history[-1]["settled"] = problem is None
-    return Fitted(params, run.history, problem is None, problem, kept, unfinished)
+    return Fitted(params, run.history, problem, kept, unfinished)
 
 
 _annealed = jax.jit(gibbs.annealed_activation)
 
 
-def _disagreement(key: PRNGKey, params: Params, run: Run, plan: Plan) -> str | None:
-    """That the model and the data do not agree at the end of training, and what to do; None if they do.
-
-    Chains that never leave a mode agree with the data whatever the weight of the mode, so chains that are annealed from
-    independent units are asked, too, where all rows share one model.
-    """
-    apart = parted(run.history[-max(1, run.number // LAST) :], PARTED_AT_END, PARTED_DENSITY_AT_END)
-    if apart is None and plan.unobserved != "exclude" and params.n_hidden:
-        fresh = _annealed(jax.random.fold_in(key, 2**28), params)
-        gap = min(float(jnp.sqrt(jnp.square(each - params.hidden_mean).mean())) for each in fresh)
-        run.history[-1]["annealed_gap"] = gap
-        if gap > PARTED_ANNEALED:
-            apart = f"in new chains, annealed from independence, probabilities of hidden units differ by {gap:.2f}"
-    if apart is None:
-        return None
-    more = "more chains or steps of them, tb.Likelihood(n_chains=..., n_negative_steps=...)"
-    remedy = f"give a lower rate, such as learning_rate={0.3 * run.rate:.2g}, or {more}"
-    return f"the chains without evidence and the data do not agree at the end of training: {apart}; {remedy}"
-
-
 @dataclass
-class _Ahead:
-    """The next epochs of a small table, which were started together: the host need not wait for each of them.
+class _Training:
+    """One call of `fit`: its run, and what it passes over, where and how."""
 
-    They count only if nothing has happened since but the one before them.
-    """
-
-    n: int
+    run: Run
+    key: PRNGKey
+    rows: EpochRows
+    layout: Layout
+    plan: Plan
+    length: Length
+    devices: parallel.Devices
+    held_out: WeightedRows | None
+    limit: TimeLimit | None
+    work: float
+    n_batches: int
+    n_ahead: int  # epochs of a small table are started together: the host need not wait for each of them
     waiting: list[tuple[TrainState, Info]] = field(default_factory=list)
-    after: tuple[Any, ...] = ()  # what they follow on
+    after: tuple[Any, ...] = ()  # what those that wait follow on: if it has changed, they do not count
 
-    def next(self, run: Run, compute: Callable[[], list[tuple[TrainState, Info]]]) -> tuple[TrainState, Info]:
-        """The epoch that follows on the state of a run."""
+    def next_epoch(self) -> tuple[TrainState, dict[str, Any], bool]:
+        """The next state, the record of its epoch, and whether all is finite."""
+        run, plan = self.run, self.plan
         settings = run.rate, run.fall, run.more_steps
         if not self.waiting or self.after[0] is not run.state or self.after[1:] != (run.number, *settings):
-            self.waiting = compute()
-        found = self.waiting.pop(0)
-        self.after = found[0], run.number + 1, *settings
-        return found
+            self.waiting = self._epochs()
+        moved, info = self.waiting.pop(0)
+        run.number += 1
+        self.after = moved, run.number, *settings
+        record: dict[str, Any] = {
+            "epoch": run.number,
+            "objective": float(info.objective),
+            "gradient_norm": float(info.gradient_norm),
+            "activation": float(np.asarray(info.activation).mean()) if info.activation.size else 0.0,
+        }
+        if plan.keeps_chains or plan.objective == "likelihood":
+            apart = np.asarray(info.activation) - np.asarray(info.model_activation)
+            record["gap"] = float(np.sqrt(np.square(apart).mean())) if apart.size else 0.0
+        if plan.objective == "likelihood":
+            record |= {"density_gap": float(info.density_gap), "flips": float(info.flips)}
+        is_checked = run.number % max(1, self.length.max_epochs // 50) == 0
+        is_checked = is_checked or run.number == self.length.max_epochs or float(moved.step) >= run.fall[1]
+        is_finite = _all_finite(record["objective"], moved)
+        if self.held_out is not None and is_checked and is_finite:
+            params = folded(moved.learnable, moved.centre, self.layout)
+            record["held_out"] = held_out_score(jax.random.fold_in(self.key, 2**30), params, self.held_out, plan)
+        return moved, record, is_finite
 
-
-def _epoch(
-    key: PRNGKey,
-    run: Run,
-    rows: EpochRows,
-    layout: Layout,
-    plan: Plan,
-    length: Length,
-    work: float,
-    ahead: _Ahead,
-) -> tuple[TrainState, Info]:
-    """One pass over the rows from the current state."""
-    more = run.more_steps if plan.uses_chains else 1
-    careful = replace(plan, n_negative_steps=plan.n_negative_steps * more)
-
-    def compute() -> list[tuple[TrainState, Info]]:
-        rate, *fall = jax.device_put([np.asarray(value, np.float32) for value in (run.rate, *run.fall)])
+    def _epochs(self) -> list[tuple[TrainState, Info]]:
+        """The next epochs from the current state."""
+        run, plan = self.run, self.plan
+        more = run.more_steps if plan.uses_chains else 1
+        how = replace(plan, n_negative_steps=plan.n_negative_steps * more), self.length.cells, self.work
+        schedule = Schedule(*jax.device_put([np.asarray(value, np.float32) for value in (run.rate, *run.fall)]))
         found, state = list[tuple[TrainState, Info]](), run.state
-        for number in range(run.number, min(run.number + ahead.n, length.max_epochs)):
-            own = jax.random.fold_in(key, number)
-            found.append(rows.epoch(own, number, state, layout, rate, Fall(*fall), careful, length.cells, work))
+        for number in range(run.number, min(run.number + self.n_ahead, self.length.max_epochs)):
+            inputs = jax.random.fold_in(self.key, number), state, self.layout, schedule
+            found.append(self.devices.run(self.rows.epoch, number, *self.devices.everywhere(inputs), *how))
             state = found[-1][0]
         return found
 
-    return ahead.next(run, compute)
-
-
-def _keep_time(run: Run, limit: TimeLimit, record: dict[str, Any], n_batches: int, length: Length) -> str | None:
-    """Make the rate decay within the remaining time; returns a message if time is over before training is."""
-    step, used = float(run.state.step), limit.used
-    if run.number >= length.max_epochs or step >= run.fall[1]:
+    def go_on(self, moved: TrainState, record: dict[str, Any], is_finite: bool) -> str | None:
+        """Accept the new state, or return to the best one; returns a message if recovery failed too often."""
+        run, is_watched = self.run, self.held_out is not None
+        score = record.get("held_out", None if is_watched else record["objective"])
+        # Masked cells differ between epochs, so the objective is compared with that of the independent model only.
+        least = (run.best_score if is_watched else run.history[0]["objective"]) - COLLAPSE
+        trouble = None
+        if not is_finite:
+            trouble = "parameters or objective are not finite"
+        elif run.number > 3 and (apart := parted([record], PARTED, PARTED_DENSITY)) is not None:
+            trouble = f"the chains without evidence diverged from the data: {apart}"
+        elif score is not None and np.isfinite(least) and score < least:
+            what = "held-out score" if is_watched else "objective"
+            trouble = f"the {what} fell to {score:.3f} from {least + COLLAPSE:.3f}"
+        if trouble is not None:
+            if run.recoveries == MOST_RECOVERIES:
+                return f"training failed in epoch {run.number}: {trouble}; the best earlier parameters are kept"
+            self._recover(trouble, record)
+            return None
+        run.state = moved
+        if score is None:
+            return None
+        if score > run.best_score:
+            run.best_score, run.best, run.since_best = score, moved, 0
+        else:
+            run.since_best += 1
+        is_full = self.length.falls and float(moved.step) < run.fall[0]
+        if is_watched and is_full and run.since_best >= self.length.patience:
+            first = float(run.best.step)
+            run.state, run.since_best = run.best, 0
+            run.fall = (first, first + max(0.2 * first, 5.0 * self.n_batches))
+            record["event"] = f"{STOPPED_IMPROVING}: the learning rate decays from the best epoch"
+        if not is_watched:
+            run.best = moved
         return None
-    if used >= 1:
-        _note(record, f"max_time ({limit.seconds:g} s) was reached: training stopped")
-        done = f"after {run.number} of {length.max_epochs} epochs"
-        return f"max_time={limit.seconds:g} seconds was reached {done}, before the learning rate had decayed to zero"
-    if used < HURRY or not length.falls or step >= run.fall[0] or len(run.history) < 2:
-        return None  # the first epoch includes compilation, so its time is not used
-    an_epoch = max(run.history[-1]["seconds"] - run.history[-2]["seconds"], 1e-6)
-    n_left = int(limit.agreed(max(1.0, (1 - used) * limit.seconds / an_epoch)))
-    if step + n_left * n_batches < run.fall[1]:
-        run.fall = (step, step + n_left * n_batches)
-        _note(record, f"half of max_time is used: the learning rate decays to zero over the next {n_left} epochs")
-    return None
+
+    def _recover(self, trouble: str, record: dict[str, Any]) -> None:
+        """Return to the best state with new chains, a lower rate, and more steps of the chains.
+
+        The moments of the optimiser start anew: those of the last steps before a failure are large, or not finite.
+        """
+        run, best = self.run, self.run.best
+        run.recoveries += 1
+        run.rate *= 0.3
+        run.more_steps *= 2
+        key = jax.random.fold_in(self.key, 2**29 + run.recoveries)
+        fresh = jax.random.uniform(key, best.chains.shape, best.chains.dtype) < best.centre.hidden[None, :]
+        still = jax.tree.map(jnp.zeros_like, best.optimiser)
+        # The step counter continues, so that the rate decays at the planned step.
+        run.best = best._replace(chains=fresh.astype(best.chains.dtype), optimiser=still, step=run.state.step)
+        run.state = run.best
+        record["event"] = f"{trouble}: returned to the best epoch with new chains, 0.3 times the rate, twice the steps"
+
+    def keep_time(self, record: dict[str, Any]) -> str | None:
+        """Make the rate decay within the remaining time; returns a message if time is over before training is."""
+        run, limit, step = self.run, self.limit, float(self.run.state.step)
+        if limit is None:
+            return None
+        used = limit.used
+        if run.number >= self.length.max_epochs or step >= run.fall[1]:
+            return None
+        if used >= 1:
+            _note(record, f"max_time ({limit.seconds:g} s) was reached: training stopped")
+            done = f"after {run.number} of {self.length.max_epochs} epochs"
+            reached = f"max_time={limit.seconds:g} seconds was reached {done}"
+            return f"{reached}, before the learning rate had decayed to zero"
+        if used < HURRY or not self.length.falls or step >= run.fall[0] or len(run.history) < 2:
+            return None  # the first epoch includes compilation, so its time is not used
+        an_epoch = max(run.history[-1]["seconds"] - run.history[-2]["seconds"], 1e-6)
+        n_left = int(limit.agreed(max(1.0, (1 - used) * limit.seconds / an_epoch)))
+        if step + n_left * self.n_batches < run.fall[1]:
+            run.fall = (step, step + n_left * self.n_batches)
+            _note(record, f"half of max_time is used: the learning rate decays to zero over the next {n_left} epochs")
+        return None
+
+    def disagreement(self, params: Params) -> str | None:
+        """That the model and the data do not agree at the end of training, and what to do; None if they do.
+
+        Chains that never leave a mode agree with the data whatever the weight of the mode, so chains that are annealed
+        from independent units are asked, too, where all rows share one model.
+        """
+        run = self.run
+        apart = parted(run.history[-max(1, run.number // LAST) :], PARTED_AT_END, PARTED_DENSITY_AT_END)
+        if apart is None and self.plan.unobserved != "exclude" and params.n_hidden:
+            fresh = _annealed(jax.random.fold_in(self.key, 2**28), params)
+            gap = min(float(jnp.sqrt(jnp.square(each - params.hidden_mean).mean())) for each in fresh)
+            run.history[-1]["annealed_gap"] = gap
+            if gap > PARTED_ANNEALED:
+                apart = f"in new chains, annealed from independence, probabilities of hidden units differ by {gap:.2f}"
+        if apart is None:
+            return None
+        more = "more chains or steps of them, tb.Likelihood(n_chains=..., n_negative_steps=...)"
+        remedy = f"give a lower rate, such as learning_rate={0.3 * run.rate:.2g}, or {more}"
+        return f"the chains without evidence and the data do not agree at the end of training: {apart}; {remedy}"
 
 
 def _note(record: dict[str, Any], event: str) -> None:
     record["event"] = f"{record['event']}; {event}" if "event" in record else event
-
-
-def _go_on(
-    run: Run,
-    moved: TrainState,
-    record: dict[str, Any],
-    finite: bool,
-    n_batches: int,
-    length: Length,
-    is_watched: bool,
-    key: PRNGKey,
-) -> str | None:
-    """Accept the new state, or return to the best one; returns a message if recovery failed too often."""
-    score = record.get("held_out", None if is_watched else record["objective"])
-    # Masked cells differ between epochs, so the objective is compared with that of the independent model only.
-    least = (run.best_score if is_watched else run.history[0]["objective"]) - COLLAPSE
-    trouble = None
-    if not finite:
-        trouble = "parameters or objective are not finite"
-    elif run.number > 3 and (apart := parted([record], PARTED, PARTED_DENSITY)) is not None:
-        trouble = f"the chains without evidence diverged from the data: {apart}"
-    elif score is not None and np.isfinite(least) and score < least:
-        trouble = (
-            f"the {'held-out score' if is_watched else 'objective'} fell to {score:.3f} from {least + COLLAPSE:.3f}"
-        )
-    if trouble is not None:
-        if run.recoveries == MOST_RECOVERIES:
-            return f"training failed in epoch {run.number}: {trouble}; the best earlier parameters are kept"
-        _recover(run, trouble, record, key)
-        return None
-    run.state = moved
-    if score is None:
-        return None
-    if score > run.best_score:
-        run.best_score, run.best, run.since_best = score, moved, 0
-    else:
-        run.since_best += 1
-    step = float(moved.step)
-    if is_watched and length.falls and run.since_best >= length.patience and step < run.fall[0]:
-        first = float(run.best.step)
-        run.state, run.since_best = run.best, 0
-        run.fall = (first, first + max(0.2 * first, 5.0 * n_batches))
-        record["event"] = f"{STOPPED_IMPROVING}: the learning rate decays from the best epoch"
-    if not is_watched:
-        run.best = moved
-    return None
-
-
-def _recover(run: Run, trouble: str, record: dict[str, Any], key: PRNGKey) -> None:
-    """Return to the best state with new chains, a lower rate, and more steps of the chains.
-
-    The moments of the optimiser start anew: those of the last steps before a failure are large, or not finite.
-    """
-    run.recoveries += 1
-    run.rate *= 0.3
-    run.more_steps *= 2
-    chains = run.best.chains
-    rate = jnp.broadcast_to(run.best.centre.hidden, chains.shape)
-    fresh = jax.random.uniform(jax.random.fold_in(key, 2**29 + run.recoveries), chains.shape, chains.dtype) < rate
-    # The step counter continues, so that the rate decays at the planned step.
-    still = jax.tree.map(jnp.zeros_like, run.best.optimiser)
-    run.state = run.best._replace(chains=fresh.astype(chains.dtype), optimiser=still, step=run.state.step)
-    run.best = run.state
-    record["event"] = f"{trouble}: returned to the best epoch with new chains, 0.3 times the rate, twice the steps"
 
 
 def _all_finite(objective: float, state: TrainState) -> bool:
@@ -517,9 +473,6 @@ def _all_finite(objective: float, state: TrainState) -> bool:
     logs = [np.asarray(leaf) for leaf in (state.learnable.log_gaps, state.learnable.log_scale)]
     finite = np.isfinite(objective) and all(np.isfinite(leaf).all() for leaf in leaves)
     return bool(finite and all((np.abs(leaf) < MOST_LOG).all() for leaf in logs))
-
-
-Told = Callable[[dict[str, Any]], None]
 
 
 class Clock:
@@ -550,18 +503,11 @@ class Clock:
 
         Compiling is what the first epoch took longer than later epochs do, with the preparation before it.
         """
-        now = time.perf_counter()
-        found = {"reading": self._read - self._began}
-        compiling = 0.0
+        now, compiling = time.perf_counter(), 0.0
         if len(self._epochs) > 1:
-            usual = float(np.median(np.diff(self._epochs)))
-            compiling = max(0.0, self._epochs[0] - self._read - usual)
-        return {
-            **found,
-            "compiling": compiling,
-            "training": now - self._read - compiling,
-            "total": now - self._began,
-        }
+            compiling = max(0.0, self._epochs[0] - self._read - float(np.median(np.diff(self._epochs))))
+        rest = {"compiling": compiling, "training": now - self._read - compiling, "total": now - self._began}
+        return {"reading": self._read - self._began, **rest}
 
 
 EVERY = 30.0  # seconds between two plain lines
@@ -579,12 +525,9 @@ class Standing:
     done: int = 0
     figure: str = "starting"
     held_out: float | None = None
-    began: float = 0.0
+    began: float = field(default_factory=lambda: time.monotonic())
     first: tuple[float, int] | None = None  # time of the first finished part; compilation is before it
     last: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.began = time.monotonic()
 
     def take(self, record: dict[str, Any]) -> bool:
         """Update from a record; returns whether it starts a new stage."""

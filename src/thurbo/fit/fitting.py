@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -23,12 +23,10 @@ from thurbo import _runtime, parallel
 from thurbo._typing import Array, Int, PRNGKey, Rows
 from thurbo.errors import NotTrusted, SchemaError
 from thurbo.fit import course, planning, trainer
-from thurbo.fit import start as starting
-from thurbo.fit.course import Run
+from thurbo.fit.course import Run, Told
 from thurbo.fit.objective import RowChains
 from thurbo.fit.planning import FitSettings, Plan
-from thurbo.fit.start import Layout, folded
-from thurbo.fit.trainer import TrainState
+from thurbo.fit.trainer import Layout, TrainState, folded
 from thurbo.latent.constraints import Context
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.packing import ROWS, Padding
@@ -64,19 +62,16 @@ def sizes(chosen: FitSettings, n_rows: int, n_sites: int, has_lists: bool = Fals
     return int(n_hidden), 0 if n_factors == "auto" else int(n_factors)
 
 
-def cut(state: TrainState, layout: Layout, n_hidden: int, n_factors: int) -> tuple[TrainState, Layout]:
-    """The same initial state with fewer active units."""
-    start = state.learnable
-    layout = active_only(layout, (start.weights.shape[1], start.loadings.shape[1]), n_hidden, n_factors)
+def cut(state: TrainState, layout: Layout) -> TrainState:
+    """The same initial state without units that are not active."""
     units, factors = np.asarray(layout.active_hidden), np.asarray(layout.active_factors)
-    weights, loadings, effects = jax.device_put(
-        (
-            np.asarray(start.weights) * units,
-            np.asarray(start.loadings) * factors,
-            np.asarray(start.effects) * np.concatenate([[True], units, factors]),
-        )
-    )
-    return state._replace(learnable=start._replace(weights=weights, loadings=loadings, effects=effects)), layout
+    return _times(state, weights=units, loadings=factors, effects=np.concatenate([[True], units, factors]))
+
+
+def _times(state: TrainState, **factors: np.ndarray) -> TrainState:
+    """The state with some parameters multiplied, on the host, where this needs no program."""
+    found = {name: np.asarray(getattr(state.learnable, name)) * each for name, each in factors.items()}
+    return state._replace(learnable=state.learnable._replace(**jax.device_put(found)))
 
 
 def active_only(layout: Layout, size: tuple[int, int], n_hidden: int, n_factors: int) -> Layout:
@@ -102,7 +97,7 @@ def unpadded(state: TrainState, padding: Padding, n_cuts: int) -> TrainState:
         found = {name: jax.tree.map(lambda leaf: _own(leaf, padding), getattr(values, name)) for name in by_site}
         return values._replace(**{**found, "log_gaps": found["log_gaps"][:, : n_cuts - 1]})
 
-    is_own = lambda each: isinstance(each, starting.Learnable)  # noqa: E731
+    is_own = lambda each: isinstance(each, trainer.Learnable)  # noqa: E731
     optimiser = jax.tree.map(lambda each: own(each) if is_own(each) else each, state.optimiser, is_leaf=is_own)
     centre = state.centre._replace(site=jax.device_put(_own(state.centre.site, padding)))
     return jax.device_put(state._replace(learnable=own(state.learnable), centre=centre, optimiser=optimiser))
@@ -131,17 +126,6 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-class Unfinished(NamedTuple):
-    """A fit that was interrupted: its fingerprint, and the run to resume."""
-
-    mark: str
-    run: Run
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the run to a checkpoint, from which `fit` resumes."""
-        Checkpoint(path, self.mark).write(self.run)
-
-
 class Checkpoint:
     """The checkpoint file of one fit, identified by its fingerprint."""
 
@@ -157,11 +141,9 @@ class Checkpoint:
 
     def write(self, run: Run) -> None:
         """Write the run now."""
-        arrays: dict[str, np.ndarray] = {}
-        for name in ("state", "best"):
-            leaves = jax.tree.leaves(getattr(run, name))
-            arrays |= {f"{name}.{place:03d}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
-        numbers = {name: value for name, value in vars(run).items() if name not in {"state", "best"}}
+        states = {name: enumerate(jax.tree.leaves(getattr(run, name))) for name in ("state", "best")}
+        arrays = {f"{name}.{place:03d}": np.asarray(leaf) for name, own in states.items() for place, leaf in own}
+        numbers = {name: value for name, value in vars(run).items() if name not in {"state", "best", "mark"}}
         files.save(self.path, arrays, {"checkpoint": self.mark, "run": numbers | {"best_score": str(run.best_score)}})
         self.written = time.monotonic()
 
@@ -175,16 +157,13 @@ class Checkpoint:
                 f'"{self.path}" is not a checkpoint of this fit: the data, the settings or the seed differ; '
                 "remove the file, or use another name"
             )
-        leaves, structure = jax.tree.flatten(like)
-        states = {}
-        for name in ("state", "best"):
-            own = sorted(key for key in arrays if key.startswith(f"{name}."))
-            # The file does not keep scalar shapes: take the shapes of an initial state.
-            found = [jnp.asarray(arrays[key]).reshape(leaf.shape) for key, leaf in zip(own, leaves, strict=True)]
-            states[name] = jax.tree.unflatten(structure, found)
+        # In the order of their names. The file does not keep scalar shapes: take the shapes of an initial state.
+        leaves, structure = jax.tree.flatten({"state": like, "best": like})
+        own = zip(sorted(arrays), leaves, strict=True)
+        found = [jnp.asarray(arrays[name]).reshape(leaf.shape) for name, leaf in own]
         numbers = description["run"]
         numbers["fall"], numbers["best_score"] = tuple(numbers["fall"]), float(numbers["best_score"])
-        return Run(**states, **numbers)
+        return Run(**jax.tree.unflatten(structure, found), **numbers)
 
 
 class Data(NamedTuple):
@@ -218,46 +197,33 @@ class Data(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The type of each site."""
-        schema = self.schema
-        lists, decay = [], np.zeros(schema.n_sites)
+        schema, slices = self.schema, self.schema.effect_slices
+        context: Any = schema.context.astype(np.float32)
+        found: dict[str, Any] = {"n_cuts": schema.n_cuts, "measured": schema.is_measured}
+        lists, decay = [], np.zeros(schema.n_sites, np.float32)
         for name, where in schema.slices.items():
             entries = self.blocks[name].entries
             if entries is not None:
-                lists.append(np.zeros(schema.n_sites))
+                lists.append(np.zeros(schema.n_sites, np.float32))
                 lists[-1][where] = 1.0
                 decay[where] = schema[name].learning_settings["item_decay"] / max(1, len(entries.site))
-        design, constants, effect_decay = self._design(decay)
-        utility, context = schema.is_utility, schema.context
-        learned = None
-        if context.shape[1]:
-            # The j-th site of a ranking holds the precision of its j-th choice; the first one is the unit.
-            learned = Context(*jax.device_put((context.astype(np.float32), context[:, 0].astype(np.float32))))
-        return Layout(
-            design=design,
-            constants=constants,
-            effect_decay=effect_decay,
-            n_cuts=jax.device_put(schema.n_cuts),
-            measured=jax.device_put(schema.is_measured),
-            utility=jax.device_put(utility) if utility.any() else None,
-            lists=jax.device_put(np.stack(lists).astype(np.float32)) if lists else None,
-            item_decay=jax.device_put(decay.astype(np.float32)) if lists else None,
-            context=learned,
-        )
-
-    def _design(self, decay: np.ndarray) -> tuple[Any, Any, Any]:
-        """Attributes of all items, [site, feature]; sites with parameters of their own; precision of the effects."""
-        schema, slices = self.schema, self.schema.effect_slices
-        if not slices:
-            return None, None, None
-        n_features = max(own.stop for own in slices.values())
-        design, constants = np.zeros((schema.n_sites, n_features)), np.ones(schema.n_sites)
-        effects = np.zeros(n_features)
+        if lists:
+            found |= {"lists": np.stack(lists), "item_decay": decay}
+        if schema.is_utility.any():
+            found["utility"] = schema.is_utility
+        if context.shape[1]:  # the j-th site of a ranking holds the precision of its j-th choice, the first one is 1
+            found["context"] = Context(context, context[:, 0])
+        if slices:
+            n_features = max(own.stop for own in slices.values())
+            found["design"] = np.zeros((schema.n_sites, n_features), np.float32)
+            found["constants"] = np.ones(schema.n_sites, np.float32)
+            found["effect_decay"] = np.zeros(n_features, np.float32)
         for name, own in slices.items():
-            found, where = schema[name].design, schema.slices[name]
-            assert found is not None
-            design[where, own], constants[where] = found.matrix, float(found.constants)
-            effects[own] = decay[where].max(initial=0.0)
-        return tuple(jax.device_put(each.astype(np.float32)) for each in (design, constants, effects))
+            design, where = schema[name].design, schema.slices[name]
+            assert design is not None
+            found["design"][where, own], found["constants"][where] = design.matrix, float(design.constants)
+            found["effect_decay"][own] = decay[where].max(initial=0.0)
+        return Layout(**jax.device_put(found))
 
 
 def start(
@@ -266,15 +232,14 @@ def start(
     size: tuple[int, int],
     n_chains: int,
     plan: Plan,
-    n_rows: int = 0,
     padding: Padding | None = None,
     rows: np.ndarray | None = None,
-) -> trainer.TrainState:
+) -> TrainState:
     """Small random weights around the independent model; cuts and utilities start at the observed frequencies.
 
     In tables with utilities, and for the likelihood, weights are so small that the log-odds of a unit have a standard
     deviation of about 0.3 over rows for any number of sites; otherwise larger weights give better features. For the
-    likelihood, units start at their target probability.
+    likelihood, units start at their target probability. `rows` are those of the table that are trained on, if not all.
     """
     schema, lists = data.schema, data.schema.listed
     columns = [(name, schema[name]) for name in schema.with_sites]
@@ -298,7 +263,7 @@ def start(
         options["loadings"] = np.full((schema.n_sites, size[1]), np.nan)
         scored = [name for name in lists if not schema[name].has_tasks]  # a task only compares its items
         for factor, name in enumerate(scored[: size[1]]):  # a row's mean score: equal loadings of all items
-            options["loadings"][schema.slices[name], factor] = starting.GENEROSITY
+            options["loadings"][schema.slices[name], factor] = trainer.GENEROSITY
     options["log_scale"] = log_scale
     options["effects"] = np.zeros(max((own.stop for own in schema.effect_slices.values()), default=0))
     for name, own in schema.effect_slices.items():  # attributes explain what they can of the starting utilities
@@ -307,21 +272,18 @@ def start(
         gram = design.matrix.T @ design.matrix + 1e-3 * max(len(design.matrix), 1) * np.eye(design.matrix.shape[1])
         options["effects"][own] = np.linalg.solve(gram, design.matrix.T @ bias[where])
         bias[where] = (bias[where] - design.matrix @ options["effects"][own]) * design.constants
-    n_cuts = schema.n_cuts
     if padding is not None:
-        cuts, n_cuts, bias = padding.cuts(cuts), padding.sites(n_cuts, 0), padding.sites(bias, 0.0)
+        cuts, bias = padding.cuts(cuts), padding.sites(bias, 0.0)
         options["log_scale"] = padding.sites(log_scale, 0.0)
-    values = starting.values(cuts, n_cuts, np.dtype(np.float32), site_bias=bias, **options)
-    state = _begin(key, values, (*size, n_presence, n_context, n_chains, n_rows), plan)
+    values = trainer.initial_values(cuts, np.dtype(np.float32), site_bias=bias, **options)
+    state = _begin(key, values, (*size, n_presence, n_context, n_chains, 0 if rows is None else len(rows)), plan)
     if plan.objective == "likelihood":
         every = np.arange(data.evidence.n_rows) if rows is None else rows
         state = state._replace(rows=_row_chains(jax.random.fold_in(key, 1), state, data, every))
     if padding is None:
         return state
-    # Without what was drawn for sites that are added.
-    real, drawn = padding.sites(np.ones((len(padding.place), 1), np.float32), 0.0), state.learnable
-    weights, loadings = jax.device_put((np.asarray(drawn.weights) * real, np.asarray(drawn.loadings) * real))
-    return state._replace(learnable=drawn._replace(weights=weights, loadings=loadings))
+    real = padding.sites(np.ones((len(padding.place), 1), np.float32), 0.0)  # without what was drawn for other sites
+    return _times(state, weights=real, loadings=real)
 
 
 def _row_chains(key: PRNGKey, state: TrainState, data: Data, rows: np.ndarray) -> RowChains:
@@ -347,15 +309,16 @@ def _inside(params: Params, evidence: Evidence) -> Rows:
 
 
 @partial(jax.jit, static_argnames=("sizes", "plan"), compiler_options=_runtime.RUNS_ONCE)
-def _begin(key: PRNGKey, values: starting.Values, sizes: tuple[int, ...], plan: Plan) -> trainer.TrainState:
+def _begin(key: PRNGKey, values: trainer.Values, sizes: tuple[int, ...], plan: Plan) -> TrainState:
     """One compiled program for all that changes during training.
 
     `sizes` are the numbers of hidden units, factors, units of presence, items with context, chains and rows.
     """
     *sizes_of_parameters, n_chains, n_rows = sizes
     key_start, key_chains = jax.random.split(key)
-    learnable, centre = starting.start(key_start, values, *sizes_of_parameters)
-    chains = starting.chains(key_chains, centre.hidden, n_chains)
+    learnable, centre = trainer.initial_coordinates(key_start, values, *sizes_of_parameters)
+    rate = centre.hidden
+    chains = jax.random.bernoulli(key_chains, rate[None, :], (n_chains, rate.shape[0])).astype(rate.dtype)
     return trainer.initial_state(learnable, centre, chains, plan, n_rows)
 
 
@@ -377,21 +340,19 @@ def train(
     state: TrainState,
     *rest: Any,
     **options: Any,
-) -> tuple[course.Fitted, Unfinished | None]:
+) -> course.Fitted:
     """`course.fit` with a checkpoint at `path`, if it is given; `inputs` are what a fit depends on, besides its key."""
-    mark = partial(fingerprint, *inputs)
-    checkpoint = None if path is None else Checkpoint(path, mark())
+    checkpoint = None if path is None else Checkpoint(path, fingerprint(*inputs))
     resume, on_run = (checkpoint.load(state), checkpoint.save) if checkpoint else (None, None)
     fitted = course.fit(key, state, *rest, resume=resume, on_run=on_run, **options)
-    unfinished = None if fitted.unfinished is None else Unfinished(mark(), fitted.unfinished)
-    if checkpoint is not None and unfinished is not None:
-        checkpoint.write(unfinished.run)
-    return fitted, unfinished
+    if fitted.unfinished is not None:
+        fitted.unfinished.mark = checkpoint.mark if checkpoint else fingerprint(*inputs)
+        if checkpoint is not None:
+            checkpoint.write(fitted.unfinished)
+    return fitted
 
 
-def fit(
-    chosen: FitSettings, data: Data, seed: int, on_epoch: Callable[[dict[str, Any]], None]
-) -> tuple[course.Fitted, Plan, np.ndarray, Unfinished | None]:
+def fit(chosen: FitSettings, data: Data, seed: int, on_epoch: Told) -> tuple[course.Fitted, Plan, np.ndarray]:
     """Train from initial values, or from a checkpoint of the same fit; also its plan and the training rows."""
     began = time.perf_counter()
     n_rows = data.evidence.n_rows
@@ -401,17 +362,16 @@ def fit(
     plan = planning.plan(chosen, *size)
     n_held = planning.held_out(chosen, n_rows)
     order = np.asarray(jax.random.permutation(key_split, n_rows)) if n_held else np.arange(n_rows)
-    state = start(key_start, data, size, chains_of(chosen), plan, n_rows - n_held, rows=order[n_held:])
+    state = start(key_start, data, size, chains_of(chosen), plan, rows=order[n_held:])
     cells, max_epochs = lengths(chosen, data)
     every = course.WeightedRows(data.evidence, data.relative_weight)
     seen, held = (_rows(every, order[n_held:]), _rows(every, order[:n_held])) if n_held else (every, None)
     seen, devices = seen._replace(evidence=seen.evidence.on_device()), parallel.chosen(chosen.devices)
-    length = course.Length(cells, max_epochs, float(chosen.learning_rate))
-    limit = None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began, devices is not None)
-    inputs, about = (every, state, data.layout, plan, length, n_held), (data.layout, plan, length)
-    more: dict[str, Any] = {"held_out": held, "on_epoch": on_epoch, "limit": limit}
-    fitted, unfinished = train(chosen.checkpoint, inputs, key_fit, state, seen.on(devices), *about, **more)
-    return fitted, plan, order[n_held:], unfinished
+    about = data.layout, plan, course.Length(cells, max_epochs, float(chosen.learning_rate))
+    limit = None if chosen.max_time is None else course.TimeLimit(float(chosen.max_time), began, is_shared=True)
+    more: dict[str, Any] = {"devices": devices, "held_out": held, "on_epoch": on_epoch, "limit": limit}
+    fitted = train(chosen.checkpoint, (every, state, *about, n_held), key_fit, state, seen, *about, **more)
+    return fitted, plan, order[n_held:]
 
 
 def lengths(chosen: FitSettings, data: Data) -> tuple[int, int]:
@@ -419,7 +379,7 @@ def lengths(chosen: FitSettings, data: Data) -> tuple[int, int]:
     return planning.lengths(chosen, data.evidence.n_rows, data.evidence.n_cells, bool(data.schema.listed))
 
 
-def go_on(chosen: FitSettings, data: Data, state: trainer.TrainState, plan: Plan, seed: int) -> course.Fitted:
+def go_on(chosen: FitSettings, data: Data, state: TrainState, plan: Plan, seed: int) -> course.Fitted:
     """One more pass over new rows at the full rate; smoothed posteriors of the first rows are not updated."""
     plan = replace(plan, posterior_smoothing=0.0)
     rows = course.WeightedRows(data.evidence.on_device(), data.relative_weight)
@@ -428,7 +388,7 @@ def go_on(chosen: FitSettings, data: Data, state: trainer.TrainState, plan: Plan
     key = jax.random.fold_in(jax.random.key(seed), state.step)
     if plan.objective == "likelihood":  # chains of the new rows
         state = state._replace(rows=_row_chains(key, state, data, np.arange(data.evidence.n_rows)))
-    work = max(course.work_of(rows, length), _runtime.LITTLE_WORK)  # there may be more such calls
+    work = max(float(rows.n_cells), _runtime.LITTLE_WORK)  # there may be more such calls
     return course.fit(key, state, rows, data.layout, plan, length, work=work)
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -23,11 +22,11 @@ import numpy as np
 from thurbo import _runtime, parallel
 from thurbo._typing import Array, Int, PRNGKey
 from thurbo.fit import course, fitting, planning
-from thurbo.fit.fitting import Data, Unfinished, active_only, cut, pad
+from thurbo.fit.course import Told
+from thurbo.fit.fitting import Checkpoint, Data, active_only, cut, pad
 from thurbo.fit.planning import FitSettings, Plan
-from thurbo.fit.start import Layout, folded
 from thurbo.fit.stream import RowReading, Stream, WholeTable
-from thurbo.fit.trainer import TrainState
+from thurbo.fit.trainer import Layout, TrainState, folded
 from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
 from thurbo.predict.model import MemberSettings, Reading
@@ -134,31 +133,32 @@ class Trained(NamedTuple):
     member: MemberSettings
     params: Params
     fitted: course.Fitted
-    unfinished: Unfinished | None = None
 
 
 class Interrupted(NamedTuple):
-    """A fit of several members that was interrupted: where each of them can be resumed, None if it had ended.
+    """A fit that was interrupted: where each member can be resumed, None if it had ended.
 
     Of a large table, first on the sample and then on all rows.
     """
 
-    parts: tuple[Unfinished | None, ...]
+    parts: tuple[course.Run | None, ...]
 
     @property
     def run(self) -> course.Run:
         """The run of the member that came furthest."""
-        return max((each.run for each in self.parts if each is not None), key=lambda run: run.number)
+        return max((each for each in self.parts if each is not None), key=lambda run: run.number)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a checkpoint for each member, from which `fit` resumes."""
-        for place, each in enumerate(self.parts):
-            if each is not None:
-                each.save(checkpoint_of(path, place))
+        for place, run in enumerate(self.parts):
+            if run is not None and (own := checkpoint_of(path, place)) is not None:
+                Checkpoint(own, run.mark).write(run)
 
 
-def checkpoint_of(path: str | PathLike[str], place: int) -> Path:
+def checkpoint_of(path: str | PathLike[str] | None, place: int) -> Path | None:
     """The checkpoint of a member: the file that the user named, and for the others this name with a number."""
+    if path is None:
+        return None
     return Path(f"{os.fspath(path)}.{place + 1}") if place else Path(path)
 
 
@@ -186,7 +186,7 @@ class Shared(NamedTuple):
         """The initial state of a member, and its layout."""
         layout, n_chains = self.layout(member), fitting.chains_of(self.chosen)
         state = fitting.start(key, self.data, self.size, n_chains, self.plan, padding=self.padding)
-        return cut(state, layout, *member[:2])[0], layout
+        return cut(state, layout), layout
 
     def params(self, found: Params) -> Params:
         """The parameters of the table's own sites."""
@@ -198,16 +198,44 @@ def train(
     data: Mapping[Reading, Data],
     members: Sequence[MemberSettings],
     seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
+    on_epoch: Told,
     share_of_time: float = 1.0,
 ) -> list[Trained]:
-    """Train all members, as many at a time as there are cores; an interrupt ends them all after their epoch.
-
-    With `max_time`, in a share of it.
-    """
+    """Train all members, with `max_time` in a share of it."""
     shared, devices = _prepared(chosen, data, members), parallel.chosen(chosen.devices)
-    stop, lock, done = threading.Event(), threading.Lock(), 0
-    total = len(members) * max(own_length.max_epochs for *_, own_length in shared.values())
+    n, n_workers = len(members), at_once(len(members), devices)
+    total = n * max(own_length.max_epochs for *_, own_length in shared.values())
+    stop, seconds = threading.Event(), seconds_of_each(chosen, n, n_workers, share_of_time)
+    told = counted("fitting", total, total, on_epoch, stop, f"{n} members, ")
+
+    def one(place: int) -> Trained:
+        member = members[place]
+        own, rows, own_length = shared[member.reading]
+        _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
+        state, layout = own.start(key_start, member)
+        where, about = checkpoint_of(chosen.checkpoint, place), (layout, own.plan, own_length)
+        how: dict[str, Any] = {"devices": devices.only(place), "on_epoch": told, "limit": course.time_limit(seconds)}
+        fitted = fitting.train(where, (rows, state, *about), key_fit, state, rows, *about, **how)
+        return Trained(member, own.params(fitted.params), fitted)
+
+    on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{n} members, compiling"})
+    return _side_by_side(one, n, n_workers, stop)
+
+
+def _side_by_side(one: Callable[[int], Trained], n: int, n_workers: int, stop: threading.Event) -> list[Trained]:
+    """What `one` makes of each member, so many at a time; an interrupt ends them all after their epoch."""
+    with ThreadPoolExecutor(n_workers) as pool:
+        waiting = [pool.submit(one, place) for place in range(n)]
+        try:
+            return [each.result() for each in waiting]
+        except KeyboardInterrupt:
+            stop.set()
+            return [each.result() for each in waiting]
+
+
+def counted(stage: str, of: int, n_epochs: int, on_epoch: Told, stop: threading.Event, about: str = "") -> Told:
+    """What is told of an epoch of any member: how many of all there were, as a part `of` a stage, until `stop`."""
+    lock, done = threading.Lock(), 0
 
     def told(record: dict[str, Any]) -> None:
         nonlocal done
@@ -215,31 +243,10 @@ def train(
             raise KeyboardInterrupt
         with lock:
             done += 1
-            figure = f"{len(members)} members, mean log-likelihood per answer (nats): {record['objective']:.4f}"
-            on_epoch({"stage": "fitting", "done": done, "of": total, "figure": figure})
+            figure = f"{about}mean log-likelihood per answer (nats): {record['objective']:.4f}"
+            on_epoch({"stage": stage, "done": round(of * done / n_epochs), "of": of, "figure": figure})
 
-    def one(place: int) -> Trained:
-        member = members[place]
-        own, rows, own_length = shared[member.reading]
-        _, key_start, key_fit = _keys(np.int32(seed), np.int32(place))
-        (state, layout), plan = own.start(key_start, member), own.plan
-        where = None if chosen.checkpoint is None else checkpoint_of(chosen.checkpoint, place)
-        limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter())
-        inputs, about = (rows, state, layout, plan, own_length), (layout, plan, own_length)
-        own_rows = rows.on(None if devices is None else devices.only(place))
-        fitted, unfinished = fitting.train(where, inputs, key_fit, state, own_rows, *about, on_epoch=told, limit=limit)
-        return Trained(member, own.params(fitted.params), fitted, unfinished)
-
-    n_workers = at_once(len(members), devices)
-    seconds = seconds_of_each(chosen, len(members), n_workers, share_of_time)
-    on_epoch({"stage": "fitting", "done": 0, "of": total, "figure": f"{len(members)} members, compiling"})
-    with ThreadPoolExecutor(n_workers) as pool:
-        waiting: list[Future[Trained]] = [pool.submit(one, place) for place in range(len(members))]
-        try:
-            return [each.result() for each in waiting]
-        except KeyboardInterrupt:
-            stop.set()
-            return [each.result() for each in waiting]
+    return told
 
 
 def seconds_of_each(chosen: FitSettings, n_members: int, n_workers: int, share: float = 1.0) -> float | None:
@@ -253,8 +260,7 @@ def _prepared(
     chosen: FitSettings, data: Mapping[Reading, Data], members: Sequence[MemberSettings]
 ) -> dict[Reading, tuple[Shared, course.WeightedRows, course.Length]]:
     """What members of each reading share, their rows and the length of their training."""
-    size = max(each.n_hidden for each in members), max(each.n_factors for each in members)
-    found = {}
+    size, found = largest_size(members), {}
     for reading in {each.reading for each in members}:
         own = data[reading]
         padding, evidence, weight = own.padding, own.evidence, own.relative_weight
@@ -266,19 +272,23 @@ def _prepared(
     return found
 
 
+def largest_size(wanted: Sequence[MemberSettings]) -> tuple[int, int]:
+    """Hidden units and factors of all members together, unused ones included."""
+    return max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
+
+
 def in_threads(one: Callable[[K], V], tasks: Collection[K]) -> list[V]:
     """The results of tasks on the host, as many at a time as there are cores, in their order."""
     with ThreadPoolExecutor(max(1, min(len(tasks), n_cores()))) as pool:
         return list(pool.map(one, tasks))
 
 
-def at_once(n_members: int, devices: parallel.Devices | None = None) -> int:
+def at_once(n_members: int, devices: parallel.Devices = parallel.UNDIVIDED) -> int:
     """How many members are trained, or asked, at a time.
 
     On an accelerator two, which are compiled side by side, or as many as there are devices.
     """
-    n_devices = 2 if devices is None else max(2, devices.n_own)
-    return min(n_members, n_cores() if jax.default_backend() == "cpu" else n_devices)
+    return min(n_members, n_cores() if jax.default_backend() == "cpu" else max(2, devices.n_own))
 
 
 def shrinkage(data: Data) -> np.ndarray:
@@ -307,7 +317,7 @@ def finish(
     data: Mapping[Reading, Data],
     trained: Sequence[Trained],
     seed: int,
-    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    on_epoch: Told,
 ) -> list[Trained]:
     """Continue for a few epochs with all answers, also those that were held out, at a low rate that falls to zero."""
     shared, devices = _prepared(chosen, data, [each.member for each in trained]), parallel.chosen(chosen.devices)
@@ -318,14 +328,13 @@ def finish(
         epochs, rate = max(1, round(LAST_SHARE * whole.max_epochs)), LAST_RATE * whole.learning_rate
         short = whole._replace(max_epochs=epochs, learning_rate=rate)
         key = _keys(np.int32(seed), np.int32(len(trained) + place))[0]
-        again, work = each.fitted.state._replace(step=jax.device_put(np.int32(0))), course.work_of(rows, whole)
-        how: dict[str, Any] = {"on_epoch": on_epoch, "work": work}
-        own_rows = rows.on(None if devices is None else devices.only(place))
-        found = course.fit(key, again, own_rows, own.layout(each.member), own.plan, short, **how)
+        again = each.fitted.state._replace(step=jax.device_put(np.int32(0)))
+        how: dict[str, Any] = {"devices": devices.only(place), "on_epoch": on_epoch}
+        how["work"] = float(rows.n_cells) * whole.max_epochs
+        found = course.fit(key, again, rows, own.layout(each.member), own.plan, short, **how)
         return each if found.problem and not is_unsettled(found) else each._replace(params=own.params(found.params))
 
-    with ThreadPoolExecutor(at_once(len(trained), devices)) as pool:
-        return list(pool.map(one, range(len(trained))))
+    return _side_by_side(one, len(trained), at_once(len(trained), devices), threading.Event())
 
 
 RATE_OF_ALL, BATCH_OF_ALL = 0.3, 512  # rate when all rows of a large table are used, relative to that before; a batch
@@ -340,92 +349,61 @@ def over_all_rows(
     chosen: FitSettings,
     data: Mapping[Reading, Data],
     whole: WholeTable,
-    readings: Mapping[Reading, RowReading],
     trained: Sequence[Trained],
+    masked: Mapping[str, np.ndarray],
     seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
+    on_epoch: Told,
 ) -> list[Trained]:
-    """Continue with all rows of a large table: one pass, at a rate that falls to zero."""
-    size = max(each.member.n_hidden for each in trained), max(each.member.n_factors for each in trained)
+    """Continue with all rows of a large table but for `masked` answers: one pass, at a rate that falls to zero."""
+    readings = {name: RowReading(name, data[name]) for name in ("given", *(each.member.reading for each in trained))}
+    whole.read(list(readings.values()), masked, on_epoch)
+    size, n = largest_size([each.member for each in trained]), len(trained)
     streams = [Stream(whole, readings[each.member.reading], seed, chosen.unobserved) for each in trained]
-    stop, told = threading.Event(), told_of_rows(whole.n_rows, sum(each.n_pools for each in streams), on_epoch)
+    # Programs that several devices compute together must be started in the same order on all of them.
+    n_workers = 1 if whole.devices else at_once(n)
+    stop, seconds = threading.Event(), seconds_of_each(chosen, n, n_workers, 0.5)
+    told = counted("fitting to all rows", whole.n_rows, sum(each.n_pools for each in streams), on_epoch, stop)
 
     def one(place: int) -> Trained:
         each, own = trained[place], data[trained[place].member.reading]
         shared, state = Shared(chosen, own, size, None), each.fitted.state
         state = state if own.padding is None else fitting.unpadded(state, own.padding, own.n_cuts)
-        how = state, shared.layout(each.member), shared.plan, RATE_OF_ALL * length(chosen, own).learning_rate
-        key = _keys(np.int32(seed), np.int32(2 * len(trained) + place))[0]
-        where = None if chosen.checkpoint is None else checkpoint_of(chosen.checkpoint, len(trained) + place)
-        found, unfinished = pass_over(key, streams[place], each.fitted, *how, where, seconds, told, stop)
-        return Trained(each.member, found.params, found, unfinished)
+        before = each.fitted._replace(params=each.params, state=state)
+        about = shared.layout(each.member), shared.plan, RATE_OF_ALL * length(chosen, own).learning_rate
+        key, where = _keys(np.int32(seed), np.int32(2 * n + place))[0], checkpoint_of(chosen.checkpoint, n + place)
+        found = pass_over(key, streams[place], before, *about, where, seconds, told)
+        return Trained(each.member, found.params, found)
 
-    # Programs that several devices compute together must be started in the same order on all of them.
-    n_workers = at_once(len(trained)) if whole.devices is None else 1
-    seconds = seconds_of_each(chosen, len(trained), n_workers, 0.5)
-    with ThreadPoolExecutor(n_workers) as pool:
-        waiting = [pool.submit(one, place) for place in range(len(trained))]
-        try:
-            return [each.result() for each in waiting]
-        except KeyboardInterrupt:
-            stop.set()
-            return [each.result() for each in waiting]
-
-
-def told_of_rows(
-    n_rows: int, n_pools: int, on_epoch: Callable[[dict[str, Any]], None]
-) -> Callable[[dict[str, Any]], None]:
-    """What is told of each pool of rows: progress in rows, over all members."""
-    lock, done = threading.Lock(), 0
-
-    def told(record: dict[str, Any]) -> None:
-        nonlocal done
-        with lock:
-            done += 1
-            figure = f"mean log-likelihood per answer (nats): {record['objective']:.4f}"
-            rows = round(n_rows * done / n_pools)
-            on_epoch({"stage": "fitting to all rows", "done": rows, "of": n_rows, "figure": figure})
-
-    return told
+    return _side_by_side(one, n, n_workers, stop)
 
 
 def pass_over(
     key: PRNGKey,
     stream: Stream,
     before: course.Fitted,
-    state: TrainState,
     layout: Layout,
     plan: Plan,
     rate: float,
     checkpoint: Path | None,
     seconds: float | None,
-    on_epoch: Callable[[dict[str, Any]], None],
-    stop: threading.Event,
-) -> tuple[course.Fitted, Unfinished | None]:
+    on_epoch: Told,
+) -> course.Fitted:
     """A fit to a sample, continued with all rows; the history has a record of each pool of rows."""
-
-    def told(record: dict[str, Any]) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        on_epoch(record)
-
-    state = parallel.agreed(state)._replace(step=jax.device_put(np.int32(0)))
-    plan = replace(plan, in_order=True)
-    about = layout, plan, course.Length(0, stream.n_pools, rate)
-    # Not the parameters: rounding may differ between machines, and the checkpoint of the sample says where it began.
-    inputs: tuple[Any, ...] = (stream.digest, *about)
-    limit = None if seconds is None else course.TimeLimit(seconds, time.perf_counter(), is_shared=True)
-    how: dict[str, Any] = {"on_epoch": told, "limit": limit, "work": stream.work}
+    state = parallel.agreed(before.state)._replace(step=jax.device_put(np.int32(0)))
+    about = layout, replace(plan, in_order=True), course.Length(0, stream.n_pools, rate)
+    limit = course.time_limit(seconds, is_shared=True)
+    how: dict[str, Any] = {"devices": stream.devices, "on_epoch": on_epoch, "limit": limit}
     try:
-        found, unfinished = fitting.train(checkpoint, inputs, key, state, stream, *about, **how)
+        # Without the parameters: rounding may differ between machines, and the checkpoint of the sample has them.
+        found = fitting.train(checkpoint, (stream.digest, *about), key, state, stream, *about, **how)
     finally:
         stream.close()
     was_settled = None if is_unsettled(before) else before.problem
-    if found.problem and not is_unsettled(found) and unfinished is None and limit is None:
-        return before._replace(problem=found.problem), None  # it failed: what the sample has taught is kept
+    if found.problem and not is_unsettled(found) and found.unfinished is None and limit is None:
+        return before._replace(problem=found.problem)  # it failed: what the sample has taught is kept
     history = before.history + [{**own, "epoch": own["epoch"] + len(before.history)} for own in found.history]
     problem = was_settled if is_unsettled(found) or found.problem is None else found.problem
-    return found._replace(history=history, problem=problem, converged=problem is None), unfinished
+    return found._replace(history=history, problem=problem)
 
 
 def is_unsettled(fitted: course.Fitted) -> bool:
@@ -442,18 +420,10 @@ def independent(chosen: FitSettings, data: Data, size: tuple[int, int]) -> Param
 
 def active(params: Params, member: MemberSettings) -> Params:
     """The parameters without the unused units and factors."""
-    presence = params.presence
-    if presence is not None:
-        first = params.n_hidden
-        kept = np.r_[: member.n_hidden, first : first + member.n_factors]
-        presence = presence[:, kept]
-    effects = params.effects
-    if effects is not None:
-        first = 1 + params.n_hidden
-        effects = effects[:, np.r_[0, 1 : 1 + member.n_hidden, first : first + member.n_factors]]
+    both = np.r_[: member.n_hidden, params.n_hidden : params.n_hidden + member.n_factors]
     return params._replace(
-        presence=presence,
-        effects=effects,
+        presence=None if params.presence is None else params.presence[:, both],
+        effects=None if params.effects is None else params.effects[:, np.r_[0, 1 + both]],
         weights=params.weights[:, : member.n_hidden],
         hidden_bias=params.hidden_bias[: member.n_hidden],
         hidden_mean=params.hidden_mean[: member.n_hidden],

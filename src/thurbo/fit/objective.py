@@ -212,7 +212,7 @@ class RowChains(NamedTuple):
 
 
 class TwoPhases(NamedTuple):
-    """One update of the likelihood: states of both phases, and how far the chains are from the data.
+    """States of both phases after an update, and for the likelihood how far the chains are from the data.
 
     `gap` is the mean of log f(x), f the density of x without its constant, of the data phase minus that of the chains
     without evidence, in standard deviations of the latter. `flips` is the share of hidden units of these chains that

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -86,28 +86,18 @@ AUTO_MARGINAL_WEIGHT = 0.3
 # longer and units are sparse: a linear classifier of images was wrong in 2.2 %, and in 2.5 % without this.
 MANY_UNITS, AUTO_SPARSITY = 100, 0.1
 MOST_ENUMERATED = {"objective": 20, "method": 16}  # hidden units; a factor counts as five (its quadrature nodes)
-CHOICES = {
-    "unobserved": ("marginalize", "exclude"),
-    "missing": ("auto", "ignorable", "informative"),
-    "objective": ("auto", "likelihood", "multi-prediction", "exact"),
-    "optimizer": ("auto", "adam", "sgd"),
-    "experts": ("auto", "none"),
-}
+_FIELDS = {item.name: item.default for item in fields(FitSettings)}
+_TYPES = get_type_hints(FitSettings)
+CHOICES = {name: get_args(kind) for name, kind in _TYPES.items() if get_origin(kind) is Literal}
+MAY_BE_AUTO = {name for name, kind in _TYPES.items() if Literal["auto"] in get_args(kind)}
 SMALLEST = {"n_hidden": 0, "n_factors": 0, "n_positive_steps": 1, "n_negative_steps": 1, "n_chains": 1}
 SMALLEST |= {"batch_size": 1, "max_epochs": 0, "members": 1, "devices": 1}
 # Each unit needs numbers for every site and for every row of a batch: of 100 sites and 500 rows, about 6 kB.
 LARGEST, BYTES_PER_UNIT = {"n_hidden": 10_000, "n_factors": 1_000}, 6_400
 NOT_NEGATIVE = ("weight_decay", "sparsity_weight", "sparsity_target", "likelihood_weight", "marginal_weight")
 MAY_BE_NONE = ("max_norm", "latent_bound", "max_time")
-MAY_BE_AUTO = (
-    *("n_hidden", "n_factors", "members", "n_chains", "batch_size", "max_epochs", "devices"),
-    *("likelihood_weight", "marginal_weight", "sparsity_weight"),
-)
 AUTO = {"weight_decay": 1e-3, "learning_rate": 1e-2}
 AUTO_EXACT = {"weight_decay": 1e-2, "learning_rate": 2e-2}  # of a table with one column
-
-
-_FIELDS = {item.name: item.default for item in fields(FitSettings)}
 
 
 def flat(parameters: Settings) -> FitSettings:
@@ -225,27 +215,18 @@ def plan(settings: FitSettings, n_hidden: int, n_factors: int) -> Plan:
     if marginal and excludes:
         problem = f'marginal_weight={marginal} needs cells that are variables of every row, and unobserved="exclude"'
         raise ThurboError(f'{problem} has none in an empty row; use marginal_weight=0, or unobserved="marginalize"')
-    optimizer = settings.optimizer
-    return Plan(
-        objective=objective,
-        unobserved=settings.unobserved,
-        likelihood_weight=float(share),
-        marginal_weight=float(marginal),
-        masking=NAMED[settings.masking] if isinstance(settings.masking, str) else settings.masking,
-        n_mean_field_steps=PREDICTION_STEPS if objective == "multi-prediction" else 10,
-        n_negative_steps=int(settings.n_negative_steps),
-        n_positive_steps=int(settings.n_positive_steps),
-        sparsity_target=float(settings.sparsity_target),
-        sparsity_weight=0.0 if settings.sparsity_weight == "auto" else float(settings.sparsity_weight),
-        active_share=None if settings.active_share is None else float(settings.active_share),
-        posterior_smoothing=float(settings.posterior_smoothing or 0.0),
-        latent_bound=None if settings.latent_bound is None else float(settings.latent_bound),
-        weight_decay=float(settings.weight_decay),
-        presence=bool(settings.presence),
-        max_norm=None if settings.max_norm is None else float(settings.max_norm),
-        learn_cuts=settings.learn_cuts,
-        optimizer=("sgd" if objective == "likelihood" else "adam") if optimizer == "auto" else optimizer,
-    )
+    resolved = {item.name: getattr(settings, item.name) for item in fields(Plan) if item.name in _FIELDS}
+    resolved |= {"objective": objective, "likelihood_weight": share, "marginal_weight": marginal}
+    resolved["n_mean_field_steps"] = PREDICTION_STEPS if objective == "multi-prediction" else 10
+    resolved["posterior_smoothing"] = settings.posterior_smoothing or 0.0
+    if isinstance(settings.masking, str):
+        resolved["masking"] = NAMED[settings.masking]
+    if settings.sparsity_weight == "auto":
+        resolved["sparsity_weight"] = 0.0
+    if settings.optimizer == "auto":
+        resolved["optimizer"] = "sgd" if objective == "likelihood" else "adam"
+    # Numbers of NumPy as plain ones, whose text says all about a plan.
+    return Plan(**{name: each.item() if isinstance(each, np.generic) else each for name, each in resolved.items()})
 
 
 def held_out(settings: FitSettings, n_rows: int) -> int:

@@ -9,7 +9,7 @@ log(p_l / share_l), of which estimation alone gives about c = n_parameters / n_a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,7 +23,8 @@ from scipy.special import logsumexp
 from thurbo._concurrency import Beside
 from thurbo.errors import ThurboError
 from thurbo.fit import course, experts, lists, members
-from thurbo.fit.fitting import Data, Unfinished
+from thurbo.fit.course import Told
+from thurbo.fit.fitting import Data
 from thurbo.fit.planning import FitSettings, Plan
 from thurbo.fit.stream import RowReading, Stream, WholeTable
 from thurbo.fit.trainer import TrainState
@@ -84,8 +85,8 @@ def asked_ahead(
     wanted: Sequence[MemberSettings],
     read: Mapping[Reading, Data],
     how: How,
-    on_epoch: Callable[[dict[str, Any]], None],
-) -> Iterator[Callable[[dict[str, Any]], None]]:
+    on_epoch: Told,
+) -> Iterator[Told]:
     """What is told of epochs; after the first one, idle cores compile the programs of the first questions to members.
 
     They are asked with parameters of the same shape.
@@ -93,9 +94,8 @@ def asked_ahead(
     begun = False
 
     def ask(reading: Reading) -> None:
-        question = MemberQuery(
-            members.independent(chosen, read[reading], largest_size(wanted)), *read[reading][:3], how
-        )
+        alone = members.independent(chosen, read[reading], members.largest_size(wanted))
+        question = MemberQuery(alone, *read[reading][:3], how)
         question.moments(question.evidence.rows(np.zeros(1, np.int64)))
 
     if read["given"].schema.listed or members.at_once(len(wanted)) >= members.n_cores():
@@ -112,11 +112,6 @@ def asked_ahead(
             on_epoch(record)
 
         yield told
-
-
-def largest_size(wanted: Sequence[MemberSettings]) -> tuple[int, int]:
-    """Hidden units and factors of all members together, unused ones included."""
-    return max(each.n_hidden for each in wanted), max(each.n_factors for each in wanted)
 
 
 def credible_part(chance: np.ndarray, shares: np.ndarray, n_parameters: int, n_answers: float) -> float:
@@ -218,7 +213,7 @@ def fit(
     data: Data,
     n: int,
     seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
+    on_epoch: Told,
     whole: WholeTable | None = None,
 ) -> Outcome:
     """Train the members without some answers, and weigh them by these answers.
@@ -245,18 +240,19 @@ def fit(
     try:
         with asked_ahead(chosen, wanted, read, how, on_epoch) as told:
             trained = members.train(chosen, read, wanted, seed, told, 1.0 if whole is None else 0.5)
-        if whole is not None and not any(each.unfinished for each in trained):
-            trained = _over_all_rows(chosen, complete, whole, trained, masked, seed, on_epoch)
+        if whole is not None and not any(each.fitted.unfinished for each in trained):
+            trained = members.over_all_rows(chosen, complete, whole, trained, masked, seed, on_epoch)
         found = _groups(chosen, read["given"], trained)
-        parts = tuple(each.unfinished for each in trained)
+        parts = tuple(each.fitted.unfinished for each in trained)
         if whole is not None and whole.is_read:  # it was interrupted after the sample
-            parts = (*(None for _ in trained), *parts)
+            parts = (None,) * len(trained) + parts
         if not any(parts) and chosen.max_time is None and whole is None:
             ending = Beside(partial(_finish, chosen, complete, trained, seed))
         if drawing is not None and not any(parts) and (drawn := drawing.result(on_epoch)):
             found.append(_Group(drawing.member, drawn))
         routes = {} if missing == "ignorable" else learn_routes(data.schema, data.blocks, data.weight)
-        questions = [[MemberQuery(one, *read[each.reading][:3], how, routes) for one in each.params] for each in found]
+        about = [(*read[each.member.reading][:3], how, routes) for each in found]
+        questions = [[MemberQuery(one, *own) for one in each.params] for each, own in zip(found, about, strict=True)]
         weighed = _weigh(data, found, questions, masked, 1.0 if whole is None else whole.n_rows / table.n_rows)
         learned = Correction(weighed.by_column, weighed.exponents, routes=routes)
         if chosen.experts == "auto" and not any(parts) and not listed and not data.evidence.spans_cells:
@@ -265,7 +261,11 @@ def fit(
             known = {name: own for name, own in weighed.shares.items() if own is not None}
             plain = Correction(weighed.by_column, weighed.exponents, known)
             asked = Query(tuple(questions[p][0] for p in weighed.kept), np.asarray(weighed.weight), plain, gaps)
-            beside = experts.learn(asked, masked, data.weight, seed, partial(_told, on_epoch))
+
+            def on_part(done: int, of: int) -> None:
+                on_epoch({"stage": "boosting trees", "done": done, "of": of, "figure": ""})
+
+            beside = experts.learn(asked, masked, data.weight, seed, on_part)
             learned = replace(learned, experts=beside, follows=experts.followers(asked, masked, data.weight))
         if ending is not None:
             ended = ending.result()
@@ -292,28 +292,13 @@ def fit(
     n, usual = len(fits[lead].history), members.length(replace(chosen, max_epochs="auto"), data).max_epochs
     if problem is None and chosen.max_epochs != "auto" and 0 < n < min(2 * course.LEAST, usual):
         problem = course.too_few(n)  # nothing can be told of the training, and there were fewer epochs than usual
-    leader = fits[lead]._replace(problem=problem, converged=problem is None)
+    leader = fits[lead]._replace(problem=problem)
     rest = members.Interrupted(parts) if any(parts) else None
     by_column = {name: divided(weight, sizes) for name, weight in weighed.by_column.items()}
     last = [replace(questions[p][0], params=one) for p in kept for one in found[p].params]
     anchors = _anchors(last, by_column, weighed.shares, weighed.exponents)
     correction = replace(learned, weights=by_column, anchors=anchors)
     return Outcome(fitted, correction, members.active(found[lead].params[0], found[lead].member), leader, rest)
-
-
-def _over_all_rows(
-    chosen: FitSettings,
-    complete: Mapping[Reading, Data],
-    whole: WholeTable,
-    trained: list[members.Trained],
-    masked: Mapping[str, np.ndarray],
-    seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
-) -> list[members.Trained]:
-    """The members after a pass over all rows, but for the answers that are held out."""
-    readings = {name: RowReading(name, complete[name]) for name in ("given", *(m.member.reading for m in trained))}
-    whole.read(list(readings.values()), masked, on_epoch)
-    return members.over_all_rows(chosen, complete, whole, readings, trained, seed, on_epoch)
 
 
 def single_over_all_rows(
@@ -323,33 +308,36 @@ def single_over_all_rows(
     before: course.Fitted,
     plan: Plan,
     seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
-) -> tuple[course.Fitted, Unfinished | None]:
+    on_epoch: Told,
+) -> course.Fitted:
     """A single model that was fitted to a sample, after a pass over all rows."""
-    reading = RowReading("given", data)
-    whole.read([reading], {}, on_epoch)
-    stream = Stream(whole, reading, seed, chosen.unobserved)
-    rate = members.RATE_OF_ALL * float(chosen.learning_rate)
-    where = None if chosen.checkpoint is None else members.checkpoint_of(chosen.checkpoint, 1)
-    seconds = members.seconds_of_each(chosen, 1, 1, 0.5)
-    told = members.told_of_rows(whole.n_rows, stream.n_pools, on_epoch)
-    how = before.state, data.layout, plan, rate, where, seconds, told, threading.Event()
-    return members.pass_over(jax.random.key(seed), stream, before, *how)
+    stream = _stream(chosen, data, whole, seed, on_epoch)
+    rate, seconds = members.RATE_OF_ALL * float(chosen.learning_rate), members.seconds_of_each(chosen, 1, 1, 0.5)
+    told = members.counted("fitting to all rows", whole.n_rows, stream.n_pools, on_epoch, threading.Event())
+    where = members.checkpoint_of(chosen.checkpoint, 1)
+    return members.pass_over(jax.random.key(seed), stream, before, data.layout, plan, rate, where, seconds, told)
 
 
 def go_over(
     chosen: FitSettings, sample: Data, whole: WholeTable, state: TrainState, plan: Plan, seed: int
 ) -> course.Fitted:
     """One more pass over all rows of a large table, at the full rate; `sample` is some of them."""
-    reading = RowReading("given", sample)
-    whole.read([reading], {})
-    stream = Stream(whole, reading, seed, chosen.unobserved)
+    stream = _stream(chosen, sample, whole, seed)
     length = course.Length(0, stream.n_pools, float(chosen.learning_rate), falls=False)
-    key, plan = jax.random.fold_in(jax.random.key(seed), state.step), replace(plan, in_order=True)
+    key, about = jax.random.fold_in(jax.random.key(seed), state.step), (sample.layout, replace(plan, in_order=True))
     try:
-        return course.fit(key, state, stream, sample.layout, plan, length, work=stream.work)
+        return course.fit(key, state, stream, *about, length, devices=stream.devices)
     finally:
         stream.close()
+
+
+def _stream(
+    chosen: FitSettings, sample: Data, whole: WholeTable, seed: int, on_epoch: Told = lambda record: None
+) -> Stream:
+    """All rows for a single model."""
+    reading = RowReading("given", sample)
+    whole.read([reading], {}, on_epoch)
+    return Stream(whole, reading, seed, chosen.unobserved)
 
 
 class _Group(NamedTuple):
@@ -358,17 +346,13 @@ class _Group(NamedTuple):
     member: MemberSettings
     params: list[Params]
 
-    @property
-    def reading(self) -> Reading:
-        return self.member.reading
-
 
 def _finish(
     chosen: FitSettings,
     complete: Mapping[Reading, Data],
     trained: list[members.Trained],
     seed: int,
-    on_epoch: Callable[[dict[str, Any]], None],
+    on_epoch: Told,
 ) -> list[_Group]:
     """The members, trained with all answers at the end; meanwhile the held-out answers weigh them."""
     data = without_answers(complete, {}, chosen.unobserved)
@@ -378,7 +362,7 @@ def _finish(
 def _groups(chosen: FitSettings, data: Data, trained: list[members.Trained]) -> list[_Group]:
     """The trained members, and the one without dependence."""
     found = [_Group(each.member, [each.params]) for each in trained]
-    size = largest_size([each.member for each in trained])
+    size = members.largest_size([each.member for each in trained])
     return [*found, _Group(MemberSettings(0, 0, 0.0), [members.independent(chosen, data, size)])]
 
 
@@ -403,13 +387,12 @@ def _weigh(
     """Weights of the groups and calibration, from the held-out answers; members were fitted to `n_tables` times as many
     rows as `data` has."""
     lines = {name: line_weight(data.blocks[name], data.weight) for name, hidden in masked.items() if hidden.any()}
-    trials = [
-        [
-            {n: ColumnTrial(n, each, each.blocks[n], masked[n], own, None, ()) for n, own in lines.items()}
-            for each in group
-        ]
-        for group in questions
-    ]
+
+    def trials_of(question: MemberQuery) -> dict[str, ColumnTrial]:
+        about = [(name, question, question.blocks[name], masked[name], own) for name, own in lines.items()]
+        return {each[0]: ColumnTrial(*each, None, ()) for each in about}
+
+    trials = [list(map(trials_of, group)) for group in questions]
     with ThreadPoolExecutor(members.at_once(len(questions))) as pool:  # two readings compile at the same time
         scores = list(pool.map(lambda own: [_scores(each) for each in own], trials))
     _, answer_weight, column = scores[0][0]
@@ -420,14 +403,11 @@ def _weigh(
     lead = max(able, key=lambda place: weight[place])
     kept = [lead, *(p for p in range(len(found)) if p != lead and weight[p] >= members.LEAST_WEIGHT)]
     weight, means = weight[kept] / weight[kept].sum(), logs[kept] @ answer_weight / max(answer_weight.sum(), 1e-12)
-    by_column, sizes = {}, [len(found[place].params) for place in kept]
+    by_column, shares, sizes = {}, dict[str, Anchor | None](), [len(found[place].params) for place in kept]
     for name in data.schema.modelled:
-        is_own = column == name
+        is_own, own = column == name, data.schema[name].form.shares(data.blocks[name], data.weight)
         by_column[name] = members.stack_column(logs[kept][:, is_own], answer_weight[is_own], weight)
-    found_shares = {n: data.schema[n].form.shares(data.blocks[n], data.weight) for n in data.schema.modelled}
-    shares = {
-        n: own if own is None else Anchor(own, np.zeros_like(own), np.ones(len(own))) for n, own in found_shares.items()
-    }
+        shares[name] = None if own is None else Anchor(own, np.zeros_like(own), np.ones(len(own)))
     single = {name: divided(own, sizes) for name, own in by_column.items()}
     of_members = [each for p in kept for each in trials[p]]
     if not data.schema.listed:
@@ -435,11 +415,6 @@ def _weigh(
         shares = credible_anchors(of_members, single, shares, n_answers)
     exponents = _exponents(of_members, single, shares)
     return _Weighed(kept, weight.tolist(), means.tolist(), by_column, shares, exponents)
-
-
-def _told(on_epoch: Callable[[dict[str, Any]], None], done: int, of: int) -> None:
-    """Progress of the trees."""
-    on_epoch({"stage": "boosting trees", "done": done, "of": of, "figure": ""})
 
 
 def _able(trained: list[MemberSettings], has_lists: bool) -> list[int]:

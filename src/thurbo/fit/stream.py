@@ -1,18 +1,17 @@
 """§5 Training over all rows of a large table: rows at rest in few bytes, and batches of them in a fixed order.
 
-Idea: what is decided about a model (types, sizes, weights, calibration) is learned from a sample of rows, and its
-parameters go on learning from all of them. Every row is read and encoded once, and kept in memory or, if there are
-many, in a temporary file. A column says few different things: each is a pattern, a row of a `Block` that is kept once,
-and a cell is the number of its pattern, one byte; only numbers and orders of which there are many are kept as they are.
-A batch has as many rows of each of `SHARDS` equal parts of the table, so that the order of the file does not matter,
-and so that parts can be on different devices.
+Idea: what is decided about a model is learned from a sample of rows, and its parameters go on learning from all of
+them. Every row is encoded once, and kept in memory or in a temporary file. A column says few different things: each is
+a pattern, a row of a `Block` that is kept once, and a cell is the number of its pattern; only numbers and orders of
+which there are many are kept as they are. A batch has as many rows of each of `SHARDS` equal parts of the table, so
+that the order of the file does not matter, and so that parts can be on different devices.
 Guarantees the same batches for the same rows and seed, wherever the rows come from and wherever they are kept.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -24,13 +23,13 @@ import numpy as np
 
 from thurbo import parallel
 from thurbo._concurrency import cached_property
-from thurbo._typing import Array, Float, PRNGKey
+from thurbo._typing import PRNGKey
 from thurbo.errors import SchemaError
 from thurbo.fit import trainer
+from thurbo.fit.course import Told
 from thurbo.fit.fitting import Data
 from thurbo.fit.planning import Plan
-from thurbo.fit.start import Layout
-from thurbo.fit.trainer import Fall, Info, TrainState
+from thurbo.fit.trainer import Info, Layout, Schedule, TrainState
 from thurbo.latent import packing
 from thurbo.latent.evidence import Coded, CodedSlots, Evidence, Unobserved
 from thurbo.predict.evaluation import row_hashes
@@ -64,14 +63,19 @@ class Codec:
         self.family, self.sites, self.n_cuts = sample.family, sample.sites, sample.n_cuts
         self.is_repeated, self.direct = sample.is_repeated, ""
         self.units = 1 if self.family == "utility" else len(self.sites)
-        self.n_plain = len(self.sites) if self.family == "utility" else self.n_cuts + 1 if self.n_cuts else 0
-        self.patterns: list[Any] = []  # beyond those of one label
+        self.patterns: list[Any] = []  # the first ones are those of one level or label, in their order
         self.numbers: np.ndarray | None = None  # what the numbers of patterns became when processes agreed on them
         self._known: dict[bytes, int] = {}
-        if self.family == "utility":
+        if self.family == "levels":
+            for level in range(self.n_cuts + 1 if self.n_cuts else 0):
+                self._number((level, level))
+        elif self.family == "utility":
             rest = sample.tier[self._labels(sample)[1]]
             if len(np.unique(rest, axis=0)) > FEW_PATTERNS:
-                self.direct, self.n_plain = "tier", 0
+                self.direct = "tier"
+            else:
+                for tiers in np.eye(len(self.sites), dtype=int).tolist():
+                    self._number((tuple(tiers), False))
         elif self.family == "measured":
             low, high, point = _ends(sample)
             says = point | np.isfinite(low) | np.isfinite(high)
@@ -91,7 +95,7 @@ class Codec:
     @property
     def n_patterns(self) -> int:
         """Number of patterns, with the one that says nothing."""
-        return 1 + self.n_plain + len(self.patterns)
+        return 1 + len(self.patterns)
 
     @property
     def widths(self) -> dict[str, int]:
@@ -123,27 +127,27 @@ class Codec:
         several = block.code_high != block.code
         if several.any():
             pairs = np.stack([block.code[several], block.code_high[several]], axis=1)
-            distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-            code[several] = np.asarray([self._number(tuple(pair)) for pair in distinct.tolist()])[which.reshape(-1)]
+            code[several] = self._of_rows(pairs, tuple)
         return code
 
+    def _of_rows(self, rows: np.ndarray, pattern: Callable[[list[int]], Any]) -> np.ndarray:
+        """The numbers of the patterns that the rows of an array stand for."""
+        distinct, which = np.unique(rows, axis=0, return_inverse=True)
+        return np.asarray([self._number(pattern(each)) for each in distinct.tolist()])[which.reshape(-1)]
+
     def _utilities(self, block: Block) -> Packed:
+        is_set, beside = np.asarray(block.one_of), dict[str, np.ndarray]()
         if self.direct == "tier":
-            sets = np.flatnonzero(block.one_of)
-            code = np.zeros((len(block.tier), 1), np.int32)
-            tier = block.tier.astype(np.int8 if len(self.sites) < 128 else np.int16)
-            for row in sets.tolist():
-                code[row] = self._number((tuple(block.tier[row].tolist()), True))
-                tier[row] = -1
-            return self._packed(code, tier=tier)
-        label, is_more = self._labels(block)
-        code, rest = label.astype(np.int32) + 1, np.flatnonzero(is_more)
+            code, rest = np.zeros(len(block.tier), np.int32), np.flatnonzero(is_set)
+            beside["tier"] = block.tier.astype(np.int8 if len(self.sites) < 128 else np.int16)
+            beside["tier"][rest] = -1
+        else:
+            label, is_more = self._labels(block)
+            code, rest = label.astype(np.int32) + 1, np.flatnonzero(is_more)
         if len(rest):
-            rows = np.concatenate([block.tier[rest], np.asarray(block.one_of)[rest, None]], axis=1)
-            distinct, which = np.unique(rows, axis=0, return_inverse=True)
-            found = [self._number((tuple(each[:-1]), bool(each[-1]))) for each in distinct.tolist()]
-            code[rest] = np.asarray(found)[which.reshape(-1)]
-        return self._packed(code[:, None])
+            rows = np.concatenate([block.tier[rest], is_set[rest, None]], axis=1)
+            code[rest] = self._of_rows(rows, lambda each: (tuple(each[:-1]), bool(each[-1])))
+        return self._packed(code[:, None], **beside)
 
     def _numbers(self, block: Block) -> Packed:
         low, high, point = _ends(block)
@@ -180,29 +184,25 @@ class Codec:
         own, self.patterns, self._known = self.patterns, [], {}
         for pattern in (each for patterns in every for each in patterns):
             self._number(_tuples(pattern))
-        self.numbers = np.asarray([*range(1 + self.n_plain), *map(self._number, own)], np.uint16)
+        self.numbers = np.asarray([0, *map(self._number, own)], np.uint16)
 
     def block(self, n_rows: int, order_shape: tuple[int, int, str] | None = None) -> Block:
         """All patterns as the rows of a block, row i that of number i; rows beyond them say nothing."""
-        shape, first = (n_rows, len(self.sites)), 1 + self.n_plain
+        shape = (n_rows, len(self.sites))
         if self.family == "levels":
-            code = np.full(shape, -1, np.int32)
-            code[1:first] = np.arange(self.n_plain)[:, None]
-            high = code.copy()
-            for number, (low, top) in enumerate(self.patterns):
-                code[first + number], high[first + number] = low, top
-            return Block.levels(code, self.n_cuts, high if self.patterns else None, self.sites)
+            low, high = np.full((2, *shape), -1, np.int32)
+            for number, ends in enumerate(self.patterns, 1):
+                low[number], high[number] = ends
+            return Block.levels(low, self.n_cuts, high if (low != high).any() else None, self.sites)
         if self.family == "utility":
             tier, one_of = np.full(shape, -1, np.int32), np.zeros(n_rows, bool)
-            tier[1:first] = np.eye(self.n_plain, len(self.sites), dtype=np.int32)
-            for number, (own, is_set) in enumerate(self.patterns):
-                tier[first + number], one_of[first + number] = own, is_set
+            for number, pattern in enumerate(self.patterns, 1):
+                tier[number], one_of[number] = pattern
             found = Block.orders(tier, one_of, self.sites)
             return replace(found, is_repeated=self.is_repeated, order_shape=order_shape)
         lower, upper, point = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
-        for number, (kind, low, high) in enumerate(self.patterns):
-            lower[first + number], upper[first + number] = low, high
-            point[first + number] = kind == "point"
+        for number, (kind, low, high) in enumerate(self.patterns, 1):
+            lower[number], upper[number], point[number] = low, high, kind == "point"
         return replace(Block.silent(n_rows, self.sites), lower=lower, upper=upper, point=point)
 
 
@@ -231,108 +231,74 @@ def silenced(packed: Mapping[str, np.ndarray], rows: np.ndarray) -> Packed:
     return found
 
 
-class _Record(NamedTuple):
-    """How rows of a piece are laid out: the fields, their bytes, and fields that are the same as others."""
+@dataclass(frozen=True, eq=False)
+class _Record:
+    """How rows of a piece are laid out: as a structured array, and its field for each key; equal arrays share one."""
 
-    fields: tuple[tuple[Key, str, int, int], ...]  # key, dtype, number of columns, first byte
-    same: tuple[tuple[Key, Key], ...]
-    size: int
+    kind: np.dtype
+    places: dict[Key, str]
 
 
 class _Piece(NamedTuple):
     start: int
     stop: int
     record: _Record
-    rows: np.ndarray | None  # [row, byte]; None in a file
-    offset: int = 0
+    offset: int  # of its first byte
 
 
 class RowStore:
-    """Rows at rest, one after another, as records of bytes; in memory up to a limit, and then in a temporary file."""
+    """Rows at rest, one after another, as records; in memory up to a limit, and then in a temporary file."""
 
-    def __init__(self, most: int = MOST_IN_MEMORY) -> None:
+    def __init__(self, most: int) -> None:
         self._pieces: list[_Piece] = []
         self._records: dict[Any, _Record] = {}
-        self._most, self._end, self.n_bytes, self.n_rows = most, 0, 0, 0
-        self._file: Any = None
+        self._file, self._turn = tempfile.SpooledTemporaryFile(max(1, most)), threading.Lock()  # noqa: SIM115
+        self.n_bytes = self.n_rows = 0
 
     def add(self, fields: Mapping[Key, np.ndarray]) -> None:
         """Append rows; fields that are equal, as of two readings of one question, are kept once."""
-        first: dict[tuple[str, str], list[Key]] = {}
-        same, own = dict[Key, Key](), dict[Key, np.ndarray]()
+        own, places, alike = dict[str, np.ndarray](), dict[Key, str](), dict[tuple[str, ...], list[str]]()
         for key, array in fields.items():
-            others = first.setdefault(key[1:], [])
-            twin = next((each for each in others if _equal(own[each], array)), None)
-            if twin is None:
-                own[key] = np.ascontiguousarray(array)
-                others.append(key)
-            else:
-                same[key] = twin
-        record = self._record(own, same)
-        n_rows = len(next(iter(own.values())))
-        parts = [array.view(np.uint8).reshape(n_rows, -1) for array in own.values()]
-        rows = np.concatenate(parts, axis=1)
-        piece = _Piece(self.n_rows, self.n_rows + n_rows, record, rows)
-        self._pieces.append(piece)
-        self.n_rows, self.n_bytes = piece.stop, self.n_bytes + rows.nbytes
-        if self._file is not None or self.n_bytes > self._most:
-            self._spill()
-
-    def _record(self, own: Mapping[Key, np.ndarray], same: Mapping[Key, Key]) -> _Record:
-        fields, first = [], 0
-        for key, array in own.items():
-            width = int(np.prod(array.shape[1:]))
-            fields.append((key, array.dtype.str, width, first))
-            first += width * array.itemsize
-        found = _Record(tuple(fields), tuple(same.items()), first)
-        return self._records.setdefault(found, found)
-
-    def _spill(self) -> None:
-        """Move what is in memory to the file."""
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="thurbo-rows-")  # noqa: SIM115  (removed when it is closed)
-        for number, piece in enumerate(self._pieces):
-            if piece.rows is not None:
-                self._file.write(piece.rows.tobytes())
-                self._pieces[number] = piece._replace(rows=None, offset=self._end)
-                self._end += piece.rows.nbytes
-        self._file.flush()
+            others = alike.setdefault(key[1:], [])
+            places[key] = next((name for name in others if _equal(own[name], array)), f"f{len(own)}")
+            if places[key] not in own:
+                own[places[key]] = array
+                others.append(places[key])
+        kind = np.dtype([(name, array.dtype, array.shape[1:]) for name, array in own.items()])
+        rows = np.empty(len(array), kind)
+        for name, array in own.items():
+            rows[name] = array
+        record = self._records.setdefault((kind, *places.items()), _Record(kind, places))
+        self._pieces.append(_Piece(self.n_rows, self.n_rows + len(rows), record, self.n_bytes))
+        with self._turn:
+            self._file.seek(self.n_bytes)
+            self._file.write(rows.tobytes())
+        self.n_rows, self.n_bytes = self.n_rows + len(rows), self.n_bytes + rows.nbytes
 
     def spans(self, spans: Sequence[tuple[int, int]]) -> list[tuple[_Record, np.ndarray]]:
-        """The records of some ranges of rows, in their order: [row, byte] each."""
+        """The records of some ranges of rows, in their order; as bytes, which are joined faster than fields."""
         found, starts = [], np.asarray([piece.start for piece in self._pieces])
         for start, stop in spans:
             number = int(np.searchsorted(starts, start, side="right")) - 1
             while start < stop:
                 piece = self._pieces[number]
                 end = min(stop, piece.stop)
-                found.append((piece.record, self._bytes(piece, start - piece.start, end - piece.start)))
+                size = piece.record.kind.itemsize
+                with self._turn:
+                    self._file.seek(piece.offset + (start - piece.start) * size)
+                    held = self._file.read((end - start) * size)
+                found.append((piece.record, np.frombuffer(held, np.dtype((np.void, size)))))
                 start, number = end, number + 1
         return found
 
-    def _bytes(self, piece: _Piece, first: int, last: int) -> np.ndarray:
-        if piece.rows is not None:
-            return piece.rows[first:last]
-        assert self._file is not None
-        size = piece.record.size
-        held = os.pread(self._file.fileno(), (last - first) * size, piece.offset + first * size)
-        return np.frombuffer(held, np.uint8).reshape(last - first, size)
-
     def weights(self, first: int, last: int) -> np.ndarray:
         """The weights of some rows."""
-        parts = self.spans([(first, last)])
-        return np.concatenate([np.zeros(0, np.float32), *(_field(rows, each, WEIGHT)[:, 0] for each, rows in parts)])
+        parts = [rows.view(each.kind)[each.places[WEIGHT]][:, 0] for each, rows in self.spans([(first, last)])]
+        return np.concatenate([np.zeros(0, np.float32), *parts])
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:
     return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-
-
-def _field(rows: np.ndarray, record: _Record, key: Key) -> np.ndarray:
-    """One field of some records, [row, column]."""
-    _, dtype, width, first = next(each for each in record.fields if each[0] == key)
-    size = width * np.dtype(dtype).itemsize
-    return np.ascontiguousarray(rows[:, first : first + size]).view(dtype)
 
 
 class RowReading:
@@ -411,25 +377,23 @@ class RowReading:
 
         Weights are divided by `scale`.
         """
-        widths = {array: self._width(array) for array in Coded._fields[:-1]}
         kinds: dict[str, Any] = {"small": np.uint8, "large": np.uint16, "tier": np.int8}
         if any(codec.direct == "tier" and len(codec.sites) >= 128 for codec in self.codecs.values()):
             kinds["tier"] = np.int16
         nothing = {"lower": np.nan, "upper": np.nan, "tier": -1}
         found = {
-            array: np.full((n_rows, width), nothing.get(array, 0), kinds.get(array, np.float32))
-            for array, width in widths.items()
+            array: np.full((n_rows, self._width(array)), nothing.get(array, 0), kinds.get(array, np.float32))
+            for array in Coded._fields[:-1]
         }
         weight = np.zeros(n_rows, np.float32)
         for record, rows, at in parts:
-            same = {key: twin for key, twin in record.same}  # noqa: C416
-            held = {each[0] for each in record.fields}
+            held = rows.view(record.kind)
             for (name, part), (array, columns) in self._columns.items():
-                key = same.get((self.name, name, part), (self.name, name, part))
-                if key in held:
-                    values, numbers = _field(rows, record, key), self.codecs[name].numbers
+                place, numbers = record.places.get((self.name, name, part)), self.codecs[name].numbers
+                if place is not None:
+                    values = held[place]
                     found[array][at, columns] = values if part != "code" or numbers is None else numbers[values]
-            weight[at] = _field(rows, record, WEIGHT)[:, 0] / np.float32(scale)
+            weight[at] = held[record.places[WEIGHT]][:, 0] / np.float32(scale)
         return Coded(**found, weight=weight)
 
 
@@ -440,16 +404,16 @@ class WholeTable:
     source   where they are read
     sample   positions of the rows of the sample, increasing
     weight   how much each row counts, beside a column of weights; None if all count the same
-    devices  which divide the batches; every process reads the rows of its own devices
+    devices  that divide the batches; every process reads the rows of its own devices
     batch    rows of a batch
     """
 
     source: RowSource
     sample: np.ndarray
     weight: np.ndarray | None = None
-    devices: parallel.Devices | None = None
+    devices: parallel.Devices = parallel.UNDIVIDED
     batch: int = 512
-    store: RowStore = field(default_factory=RowStore)
+    store: RowStore = field(default_factory=lambda: RowStore(MOST_IN_MEMORY))
     is_read: bool = False  # whether all rows have been encoded
     content: int = 0  # a number made of what all rows say, whoever read them
     seen: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))  # hashes of the rows
@@ -471,8 +435,7 @@ class WholeTable:
     @property
     def own(self) -> tuple[int, int]:
         """The first and the last row, exclusive, of a batch that are of this process; some are padding."""
-        size = SHARDS * self.each
-        return (0, size) if self.devices is None else self.devices.own_rows(size)
+        return self.devices.own_rows(SHARDS * self.each)
 
     def _range(self, is_alone: bool) -> tuple[int, int]:
         """The rows of the shards that this process has a part of; `is_alone`: and no process before it."""
@@ -484,7 +447,7 @@ class WholeTable:
         self,
         readings: Sequence[RowReading],
         masked: Mapping[str, np.ndarray],
-        on_epoch: Callable[[dict[str, Any]], None] = lambda record: None,
+        on_epoch: Told = lambda record: None,
     ) -> None:
         """Read and encode every row; without the answers `masked` of the sample, [row of the sample] by question."""
         with parallel.together():
@@ -495,12 +458,7 @@ class WholeTable:
         self.seen = np.unique(np.concatenate([np.frombuffer(own, np.uint32) for own in parallel.exchanged(hashes)]))
         self.is_read = True
 
-    def _read(
-        self,
-        readings: Sequence[RowReading],
-        masked: Mapping[str, np.ndarray],
-        on_epoch: Callable[[dict[str, Any]], None],
-    ) -> bytes:
+    def _read(self, readings: Sequence[RowReading], masked: Mapping[str, np.ndarray], on_epoch: Told) -> bytes:
         """Read the rows of this process; returns their hashes."""
         (begin, end), (alone, until) = self._range(False), self._range(True)
         hashes, start, schema = [np.zeros(0, np.uint32)], begin, readings[0].schema
@@ -513,7 +471,7 @@ class WholeTable:
                 rows = np.arange(start, stop) if own is None else start + own
                 first, last = np.searchsorted(self.sample, (start, stop))
                 places = np.searchsorted(rows, self.sample[first:last])
-                hidden = {name: _spread(lines[first:last], places, len(rows)) for name, lines in masked.items()}
+                hidden = {name: _scattered(lines[first:last], places, len(rows)) for name, lines in masked.items()}
                 hidden = {name: lines for name, lines in hidden.items() if lines.any()}
                 fields: dict[Key, np.ndarray] = {}
                 for reading in readings:
@@ -553,14 +511,8 @@ def _content(number: np.ndarray, weight: np.ndarray, rows: np.ndarray, counted: 
     return int(own[counted].sum(dtype=np.uint64))
 
 
-def _spread(lines: np.ndarray, places: np.ndarray, n_rows: int) -> np.ndarray:
-    found = np.zeros(n_rows, bool)
-    found[places] = lines
-    return found
-
-
 def _scattered(array: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray:
-    """Rows at their places among others, which say nothing and have no weight."""
+    """Rows at their places among others, which are zero: they say nothing and have no weight."""
     found = np.zeros((n_rows, *array.shape[1:]), array.dtype)
     found[rows] = array
     return found
@@ -588,9 +540,8 @@ class Stream:
     """
 
     def __init__(self, whole: WholeTable, reading: RowReading, seed: int, unobserved: Unobserved):
-        self._whole, self._reading, self._seed, self._devices = whole, reading, seed, whole.devices
-        self._slots, patterns = reading.slots, reading.patterns(unobserved)
-        self._patterns = jax.device_put(patterns) if self._devices is None else self._devices.everywhere(patterns)
+        self._whole, self._reading, self._seed, self.devices = whole, reading, seed, whole.devices
+        self._patterns = self.devices.everywhere(jax.device_put(reading.patterns(unobserved)))
         n_rows, self._shards, each, self._scale = whole.n_rows, whole.shards, whole.each, whole.scale
         longest = int(np.diff(self._shards).max())
         self.n_pools = max(1, round(n_rows / POOL))
@@ -605,7 +556,7 @@ class Stream:
         """Batches of a pool."""
         return self._batches
 
-    def prepared(self) -> Stream:
+    def prepared(self, devices: parallel.Devices) -> Stream:
         return self
 
     @property
@@ -613,19 +564,13 @@ class Stream:
         """A fingerprint of the rows and their order."""
         return f"{self._whole.content} {self._reading.name} {self._seed} {self._each}"
 
-    @property
-    def work(self) -> float:
-        """Cells of one pass over all rows."""
-        return float(self.n_cells) * self.n_pools
-
     def epoch(
         self,
-        key: PRNGKey,
         number: int,
+        key: PRNGKey,
         state: TrainState,
         layout: Layout,
-        rate: Float[Array, ""],
-        fall: Fall,
+        schedule: Schedule,
         plan: Plan,
         cells: int,
         work: float,
@@ -634,13 +579,9 @@ class Stream:
         made = self._ahead.pop(number, None) or self._pool.submit(self._made, number)
         coded, n_batches = made.result()
         self._ahead = {number + 1: self._pool.submit(self._made, number + 1)}
-        program, rest = trainer.pass_over.for_work(work), (self._patterns, coded, np.int32(n_batches))
-        found: tuple[TrainState, Info]
-        if self._devices is None:
-            found = program(key, state, *rest, layout, rate, fall, plan, self._slots, None)
-        else:
-            key, state, *how = self._devices.everywhere((key, state, layout, rate, fall))
-            found = self._devices.run(program, key, state, *rest, *how, plan, self._slots, SHARDS * self._each)
+        rows = self._patterns, coded, np.int32(n_batches)
+        how = layout, schedule, plan, self._reading.slots, SHARDS * self._each
+        found: tuple[TrainState, Info] = trainer.pass_over.for_work(work)(key, state, *rows, *how)
         return found
 
     def _made(self, number: int) -> tuple[Coded, int]:
@@ -670,8 +611,7 @@ class Stream:
             parts.append((record, *(np.concatenate(each) for each in zip(*every, strict=True))))
         flat = self._reading.coded(parts, self._batches * size, self._scale)  # type: ignore[arg-type]
         shaped = jax.tree.map(lambda leaf: leaf.reshape(self._batches, size, *leaf.shape[1:]), flat)
-        devices = self._devices
-        return jax.device_put(shaped) if devices is None else devices.batches(shaped, SHARDS * self._each), n_batches
+        return self.devices.batches(shaped, SHARDS * self._each), n_batches
 
     def close(self) -> None:
         """End the thread that makes pools."""

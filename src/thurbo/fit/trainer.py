@@ -1,11 +1,13 @@
-"""§5 The training loop: batches of evidence in, parameters out.
+"""§5 The training loop: initial values and batches of evidence in, parameters out.
 
+The optimiser uses centred, unconstrained coordinates (`Learnable`); `fold` converts them to the paper's α, W, γ, θ.
 `update` is a pure step `(key, state, batch) → (state, info)`; `epoch` scans it over shuffled batches in one compiled
 program, with the table on the device. The loop over epochs on the host is in course.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from thurbo import parallel
-from thurbo._programs import Program
+from thurbo import _runtime, parallel
+from thurbo._runtime import Program
 from thurbo._typing import Array, Bool, Chains, Float, Hidden, Int, PerRow, PRNGKey
 from thurbo.fit import objective
-from thurbo.fit.objective import DataPhase, RowChains
+from thurbo.fit.objective import DataPhase, RowChains, TwoPhases
 from thurbo.fit.planning import Plan
-from thurbo.fit.start import Centre, Layout, Learnable, fold, recentre
+from thurbo.latent.constraints import Context, Gauge
 from thurbo.latent.evidence import Buckets, Coded, CodedSlots, Evidence, batch_rows, widened
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
@@ -28,6 +30,183 @@ from thurbo.latent.rbm import Params
 REPORTED = 10  # one row of so many is enough for what is only reported, where it would need a product of matrices
 WARM_UP, SHARE_OF_WARM_UP = 200, 0.1  # first updates of the likelihood, with a rising rate; at most this share of all
 SHIFT_DECAY = 0.1  # precision of an item's shift relative to that of its weights
+GENEROSITY = 0.5  # initial loading of all items of a list on their common factor
+
+
+class Learnable(NamedTuple):
+    """Coordinates of the optimiser: x and h centred, cuts as a first cut and log-gaps, scales as logs."""
+
+    site_bias: Float[Array, " site"]
+    weights: Float[Array, "site hidden"]
+    hidden_bias: Float[Array, " hidden"]
+    loadings: Float[Array, "site factor"]
+    first_cut: Float[Array, " site"]
+    log_gaps: Float[Array, "site gap"]
+    log_scale: Float[Array, " site"]
+    presence: Float[Array, "site unit"]  # no units if presence is off
+    effects: Float[Array, "feature unit"]  # B: of the bias, then of weights and loadings; none without attributes
+    context: Context  # no items if no ranking has context
+
+
+class Centre(NamedTuple):
+    """Running means c of h and d of x in the data phase: the energy uses h − c and x − d; `fold` removes them."""
+
+    hidden: Float[Array, " hidden"]
+    site: Float[Array, " site"]
+
+
+class Layout(NamedTuple):
+    """The type of each site: its number of learned cuts, and whether it is measured, with a learned scale.
+
+    A utility (of a category or a ranked item) has only a bias. The items of one list have the same gaps between cuts
+    and the same scale. If `active_*` are given, the other units and factors do not change: models of several sizes in
+    one compiled program.
+    """
+
+    n_cuts: Int[Array, " site"]
+    measured: Bool[Array, " site"]
+    active_hidden: Bool[Array, " hidden"] | None = None
+    active_factors: Bool[Array, " factor"] | None = None
+    utility: Bool[Array, " site"] | None = None  # sites that are utilities; None if there are none
+    lists: Float[Array, "list site"] | None = None  # 1 for the items of each listed column, 0 elsewhere
+    item_decay: Float[Array, " site"] | None = None  # precision of items around the mean of their list, per cell
+    decay: Float[Array, " site"] | None = None  # weight decay of a member, in addition to that of the plan
+    design: Float[Array, "site feature"] | None = None  # attributes of items (§8); None where no column has any
+    constants: Float[Array, " site"] | None = None  # 1 for sites that have parameters of their own
+    effect_decay: Float[Array, " feature"] | None = None  # precision of the effects of attributes, per cell
+    context: Context | None = None  # 1 for what is learned of it, 0 elsewhere; None if no ranking has context
+    shrinkage: Float[Array, ""] | None = None  # of a member: factor of both precisions, except of the items' biases
+
+    @property
+    def listed(self) -> Float[Array, " site"] | None:
+        """1 for items of any list."""
+        return None if self.lists is None else self.lists.sum(axis=0)
+
+
+def described(learnable: Learnable, layout: Layout) -> Learnable:
+    """With attributes f: a_i + B f_i, and the same for the weights and loadings of a site, Eq. (2) with §8."""
+    if layout.design is None or layout.constants is None:
+        return learnable
+    own, n_hidden = layout.constants, learnable.weights.shape[1]
+    added = jnp.matmul(layout.design, learnable.effects, precision=jax.lax.Precision.HIGHEST)
+    return learnable._replace(
+        site_bias=own * learnable.site_bias + added[:, 0],
+        weights=own[:, None] * learnable.weights + added[:, 1 : 1 + n_hidden],
+        loadings=own[:, None] * learnable.loadings + added[:, 1 + n_hidden :],
+    )
+
+
+@jax.jit
+def fold(learnable: Learnable, centre: Centre, layout: Layout) -> Params:
+    """α = a − W c, γ = g − Wᵀ d, θ_l = θ_1 + Σ gaps: the same model in the paper's parameters."""
+    effects = None
+    if layout.design is not None:
+        n_hidden, raw = learnable.weights.shape[1], learnable.effects
+        bias = raw[:, 0] - raw[:, 1 : 1 + n_hidden] @ centre.hidden
+        effects = jnp.concatenate([bias[:, None], raw[:, 1:]], axis=1)
+    learnable = described(learnable, layout)
+    scale = jnp.exp(_of_lists(learnable.log_scale[:, None], layout)[:, 0])
+    context = None if layout.context is None else learnable.context
+    return Params(
+        effects=effects,
+        site_bias=learnable.site_bias - learnable.weights @ centre.hidden,
+        weights=learnable.weights,
+        hidden_bias=learnable.hidden_bias - centre.site @ learnable.weights,
+        loadings=learnable.loadings,
+        gauge=Gauge(_cuts(learnable, layout), scale, context),
+        hidden_mean=centre.hidden,
+        presence=None if layout.lists is None or not learnable.presence.shape[1] else learnable.presence,
+    )
+
+
+folded = jax.jit(fold, compiler_options=_runtime.RUNS_ONCE)  # outside of other programs
+
+
+def recentre(learnable: Learnable, old: Centre, new: Centre) -> Learnable:
+    """Change the centre without changing the model."""
+    effects = learnable.effects
+    if effects.shape[0]:
+        moved = effects[:, 1 : 1 + learnable.weights.shape[1]] @ (new.hidden - old.hidden)
+        effects = effects.at[:, 0].add(moved)
+    return learnable._replace(
+        effects=effects,
+        site_bias=learnable.site_bias + learnable.weights @ (new.hidden - old.hidden),
+        hidden_bias=learnable.hidden_bias + (new.site - old.site) @ learnable.weights,
+    )
+
+
+def _of_lists(values: Float[Array, "site column"], layout: Layout) -> Float[Array, "site column"]:
+    """Values by site; all items of a list have the values of its first item."""
+    if layout.lists is None:
+        return values
+    first = values[jnp.argmax(layout.lists, axis=1)]  # [list, column]
+    return jnp.where(layout.lists.sum(axis=0)[:, None] > 0, layout.lists.T @ first, values)
+
+
+def _cuts(learnable: Learnable, layout: Layout) -> Float[Array, "site cut"]:
+    first, gaps, n_cuts = learnable.first_cut[:, None], learnable.log_gaps, layout.n_cuts
+    gaps = _of_lists(gaps, layout)
+    width = gaps.shape[1] + 1
+    real_gap = jnp.arange(width - 1, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None] - 1
+    steps = jnp.where(real_gap, jnp.exp(jnp.where(real_gap, gaps, jnp.zeros_like(gaps))), jnp.zeros_like(gaps))
+    # Sums of the gaps below each cut; `cumsum` is several programs to compile.
+    below = jnp.asarray(np.tri(width, width - 1, k=-1), steps.dtype).T
+    cuts = first + jnp.matmul(steps, below, precision=jax.lax.Precision.HIGHEST)
+    return jnp.where(jnp.arange(width, dtype=n_cuts.dtype)[None, :] < n_cuts[:, None], cuts, jnp.inf)
+
+
+class Values(NamedTuple):
+    """Initial values of a fit; loadings that are not a number are drawn."""
+
+    site_bias: Float[Array, " site"]
+    first_cut: Float[Array, " site"]
+    log_gaps: Float[Array, "site gap"]
+    hidden_rate: Float[Array, ""]
+    weight_scale: Float[Array, ""]
+    log_scale: Float[Array, " site"]
+    effects: Float[Array, " feature"]
+    loadings: Float[Array, "site factor"] | None = None
+
+
+def initial_values(cuts: np.ndarray, dtype: np.dtype, **given: Any) -> Values:
+    """Values of the independent model, on the host; those that are not given are zero, and units at ½."""
+    n_sites = len(cuts)
+    padded = np.pad(cuts, ((0, 0), (0, max(0, 1 - cuts.shape[1]))), constant_values=np.inf)
+    with np.errstate(invalid="ignore"):
+        gaps = np.diff(padded, axis=1)
+    found: dict[str, Any] = {"site_bias": np.zeros(n_sites), "log_scale": np.zeros(n_sites), "effects": np.zeros(0)}
+    found |= {"hidden_rate": 0.5, "weight_scale": 0.1, **given}
+    found["first_cut"] = np.where(np.isfinite(padded[:, 0]), padded[:, 0], 0.0)
+    found["log_gaps"] = np.log(np.where(np.isfinite(gaps), gaps, 1.0).clip(1e-4))
+    arrays: dict[str, Any] = {name: np.asarray(value, dtype) for name, value in found.items()}
+    return Values(**arrays)
+
+
+@partial(jax.jit, static_argnames=("n_hidden", "n_factors", "n_presence", "n_context"))
+def initial_coordinates(
+    key: PRNGKey, values: Values, n_hidden: int, n_factors: int, n_presence: int = 0, n_context: int = 0
+) -> tuple[Learnable, Centre]:
+    """Small random weights around the independent model."""
+    rate, n_sites, dtype = values.hidden_rate, values.site_bias.shape[0], values.site_bias.dtype
+    key_w, key_v = jax.random.split(key)
+    key_b = jax.random.fold_in(key, 2)
+    own = values.weight_scale * jax.random.normal(key_b, (values.effects.shape[0], n_hidden + n_factors), dtype)
+    loadings = values.weight_scale * jax.random.normal(key_v, (n_sites, n_factors), dtype)
+    if values.loadings is not None:
+        loadings = jnp.where(jnp.isnan(values.loadings), loadings, values.loadings)
+    learnable = Learnable(
+        site_bias=values.site_bias,
+        weights=values.weight_scale * jax.random.normal(key_w, (n_sites, n_hidden), dtype),
+        hidden_bias=jnp.broadcast_to(jnp.log(rate) - jnp.log1p(-rate), (n_hidden,)),
+        loadings=loadings,
+        first_cut=values.first_cut,
+        log_gaps=values.log_gaps,
+        log_scale=values.log_scale,
+        presence=jnp.zeros((n_sites, n_presence), dtype),
+        effects=jnp.concatenate([values.effects[:, None], own], axis=1),
+        context=Context(jnp.zeros((n_sites, n_context), dtype), jnp.zeros(n_sites if n_context else 0, dtype)),
+    )
+    return learnable, Centre(jnp.broadcast_to(rate, (n_hidden,)), values.site_bias)
 
 
 class TrainState(NamedTuple):
@@ -54,9 +233,10 @@ class Info(NamedTuple):
     flips: Float[Array, ""]
 
 
-class Fall(NamedTuple):
-    """The rate is constant until step `first`, then decays linearly to zero at step `last`."""
+class Schedule(NamedTuple):
+    """The learning rate: `peak` until step `first`, then it decays linearly to zero at step `last`."""
 
+    peak: Float[Array, ""]
     first: Float[Array, ""]
     last: Float[Array, ""]
 
@@ -72,30 +252,13 @@ def _optimiser(plan: Plan) -> optax.GradientTransformation:
 
 
 @partial(jax.jit, static_argnames=("plan", "n_rows"))
-def initial_state(
-    learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0, rows: RowChains | None = None
-) -> TrainState:
-    """The initial state."""
-    if rows is None:
-        none = jnp.zeros((0, centre.hidden.shape[0]), bool)
-        rows = RowChains(none, jnp.zeros((0, learnable.loadings.shape[1])), jnp.zeros((0, 0)), none)
-    kept = n_rows if plan.posterior_smoothing else 0
-    posteriors = jnp.tile(centre.hidden, (kept, 1))
+def initial_state(learnable: Learnable, centre: Centre, chains: Chains, plan: Plan, n_rows: int = 0) -> TrainState:
+    """The initial state, without chains of rows."""
+    none = jnp.zeros((0, centre.hidden.shape[0]), bool)
+    rows = RowChains(none, jnp.zeros((0, learnable.loadings.shape[1])), jnp.zeros((0, 0)), none)
+    posteriors = jnp.tile(centre.hidden, (n_rows if plan.posterior_smoothing else 0, 1))
     optimiser = _optimiser(plan).init(learnable)
     return TrainState(learnable, centre, optimiser, chains, rows, posteriors, jnp.zeros((), jnp.int32))
-
-
-class _Loss(NamedTuple):
-    """Output of the loss: posteriors, new states of the chains, and the objective to report."""
-
-    hidden: Hidden
-    chains: Chains
-    rows: RowChains
-    report: Float[Array, ""]
-    felt: Float[Array, " slot"]
-    model_hidden: Float[Array, " hidden"]
-    density_gap: Float[Array, ""]
-    flips: Float[Array, ""]
 
 
 def _total(weight: PerRow, number: Array) -> Float[Array, ""]:
@@ -113,17 +276,16 @@ def _loss(
     rows: RowChains,
     key: PRNGKey,
     plan: Plan,
-) -> tuple[Float[Array, ""], _Loss]:
-    """Minus the objective per slot, or per row for the likelihood; what is reported is per answer."""
+) -> tuple[Float[Array, ""], tuple[TwoPhases, Float[Array, ""]]]:
+    """Minus the objective per slot, or per row for the likelihood; both phases, and the objective per answer."""
     params = fold(learnable, centre, layout)
     cells, n_answers = _total(weight, evidence.observed.sum(-1)), _total(weight, evidence.n_answers(evidence.observed))
     key_mask, key_contrast = jax.random.split(key)
-    gap = flips = jnp.zeros((), weight.dtype)
+    zero = jnp.zeros((), weight.dtype)
     if plan.objective == "likelihood":
         cells = jnp.maximum(weight.sum(), 1e-12)  # the rate of plain steps is per row
         value, phases = objective.two_phases(key_contrast, params, evidence, weight, chains, rows, plan)
-        loss, state, chains, rows = -value / cells, phases.data, phases.chains, phases.rows
-        gap, flips, model_hidden = phases.gap, phases.flips, phases.model_hidden
+        loss, state = -value / cells, phases.data
         # log P(e | q) is only reported, so some rows are enough: the first ones, since their order is random.
         some = slice(-(-evidence.n_rows // REPORTED))
         shown, at = evidence.rows(some), DataPhase(state.hidden[some], state.factors[some], None, state.felt)
@@ -143,10 +305,11 @@ def _loss(
             value, chains = objective.share_of_likelihood(key_contrast, params, evidence, weight, chains, plan)
             loss = loss - plan.likelihood_weight * value / cells
         model_hidden = chains.mean(axis=0) if plan.keeps_chains else jnp.zeros_like(params.hidden_bias)
+        phases = TwoPhases(state, chains, rows, model_hidden, zero, zero)
     if plan.sparsity_weight:
         pull = objective.sparsity(params, evidence, state, plan.sparsity_target)
         loss = loss - plan.sparsity_weight * (weight * pull).sum() / cells
-    return loss, jax.lax.stop_gradient(_Loss(state.hidden, chains, rows, report, state.felt, model_hidden, gap, flips))
+    return loss, jax.lax.stop_gradient((phases, report))
 
 
 def _prediction(
@@ -189,9 +352,8 @@ def update(
     evidence = evidence.map_rows(parallel.by_row, evidence.sites_shared)
     weight, own = parallel.by_row((weight, state.rows if rows is None else rows))
     chains = parallel.by_row(state.chains) if plan.uses_chains else state.chains
-    grad, seen = jax.grad(_loss, has_aux=True)(
-        state.learnable, state.centre, layout, evidence, weight, chains, own, key, plan
-    )
+    slope = jax.grad(_loss, has_aux=True)
+    grad, (seen, report) = slope(state.learnable, state.centre, layout, evidence, weight, chains, own, key, plan)
     if layout.lists is not None:
         assert layout.item_decay is not None
         grad = _towards_others(grad, state.learnable, layout.lists, layout.item_decay, layout.shrinkage)
@@ -212,13 +374,13 @@ def update(
         length = jnp.sqrt((learnable.weights**2).sum(axis=0, keepdims=True))
         shorter = jnp.minimum(1.0, plan.max_norm / jnp.maximum(length, 1e-12))
         learnable = learnable._replace(weights=learnable.weights * shorter)
-    activation = (weight @ seen.hidden) / jnp.maximum(weight.sum(), 1e-12)
+    activation = (weight @ seen.data.hidden) / jnp.maximum(weight.sum(), 1e-12)
     follow = slowing * plan.centring_rate
     # E[x] is a where E[h] is c, so the centred bias is its own centre. Utilities are only known by comparisons: in a
     # table their centre is the running mean of the inputs of the hidden units.
     listed = layout.listed
     is_bias = listed is not None or layout.utility is None
-    site = learnable.site_bias if is_bias else seen.felt
+    site = learnable.site_bias if is_bias else seen.data.felt
     site = site if listed is None else site * (1.0 - listed)
     rate_of_site = 1.0 if is_bias else follow
     centre = Centre(
@@ -229,14 +391,13 @@ def update(
     posteriors = state.posteriors
     if plan.posterior_smoothing and places is not None:  # A.2.3
         old = jnp.take(posteriors, places, axis=0, mode="clip")
-        posteriors = posteriors.at[places].set(
-            old + (1.0 - plan.posterior_smoothing) * (seen.hidden - old), mode="drop"
-        )
+        new = old + (1.0 - plan.posterior_smoothing) * (seen.data.hidden - old)
+        posteriors = posteriors.at[places].set(new, mode="drop")
     kept = seen.rows if places is None or rows is None else state.rows.put(places, seen.rows)
     # XLA sums the rows of a matrix thrice as fast by a product as by a reduction.
     squares = [(leaf * leaf).reshape(-1, leaf.shape[-1]) for leaf in jax.tree.leaves(grad) if leaf.size]
     norm = jnp.sqrt(sum((each @ jnp.ones(each.shape[-1], each.dtype)).sum() for each in squares))
-    info = Info(seen.report, activation, seen.model_hidden, norm, seen.density_gap, seen.flips)
+    info = Info(report, activation, seen.model_hidden, norm, seen.gap, seen.flips)
     learnable, centre, optimiser = parallel.same_everywhere((learnable, centre, optimiser))
     return TrainState(learnable, centre, optimiser, seen.chains, kept, posteriors, state.step + 1), info
 
@@ -302,8 +463,7 @@ def epoch(
     table: Buckets,
     row_weight: PerRow,
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
     cells: int,
     work: float = np.inf,
@@ -313,7 +473,7 @@ def epoch(
     If all rows have one width, one compiled program scans over the batches; otherwise each batch is one call. `work` is
     the number of cells of all epochs: programs that run shortly are compiled with less effort.
     """
-    how = (layout, peak_rate, fall, plan)
+    how = (layout, schedule, plan)
     if len(table.buckets) == 1:
         (bucket,), (places,) = table.buckets, table.places
         size = batch_rows(bucket, cells, len(places))
@@ -347,8 +507,7 @@ def _epoch_of_one(
     places: Int[Array, " row"],
     n_rows: Int[Array, ""],
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
     batch_size: int,
 ) -> tuple[TrainState, Info]:
@@ -362,19 +521,28 @@ def _epoch_of_one(
     is_row = jnp.arange(evidence.n_rows, dtype=n_rows.dtype) < n_rows
     order = jnp.argsort(jnp.where(is_row, dice, np.uint32(2**32 - 1)))
 
-    def body(number: Int[Array, ""], so_far: tuple[TrainState, Info]) -> tuple[TrainState, Info]:
-        state, total = so_far
+    def one(number: Int[Array, ""], state: TrainState) -> tuple[TrainState, Info]:
         place = number * batch_size + jnp.arange(batch_size, dtype=n_rows.dtype)
         index, key_i = jnp.take(order, place % n_rows), jax.random.fold_in(key_step, number)
         where = index, place < n_rows, jnp.take(places, index)
-        state, info = _one_update(key_i, state, evidence, row_weight, *where, layout, peak_rate, fall, plan)
-        return state, jax.tree.map(jnp.add, total, info)
+        return _one_update(key_i, state, evidence, row_weight, *where, layout, schedule, plan)
 
-    zero = jnp.zeros((), row_weight.dtype)
-    none = jnp.zeros_like(state.centre.hidden)
+    return _repeated(one, state, n_batches, row_weight.dtype)
+
+
+def _repeated(
+    one: Callable[[Array, TrainState], tuple[TrainState, Info]], state: TrainState, n: Int[Array, ""], dtype: Any
+) -> tuple[TrainState, Info]:
+    """The state after `n` updates, and the mean of what they say."""
+
+    def body(number: Int[Array, ""], so_far: tuple[TrainState, Info]) -> tuple[TrainState, Info]:
+        state, info = one(number, so_far[0])
+        return state, jax.tree.map(jnp.add, so_far[1], info)
+
+    zero, none = jnp.zeros((), dtype), jnp.zeros_like(state.centre.hidden)
     start = state, Info(zero, none, none, zero, zero, zero)
-    state, total = jax.lax.fori_loop(jnp.zeros_like(n_batches), n_batches, body, start)
-    return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
+    state, total = jax.lax.fori_loop(jnp.zeros_like(n), n, body, start)
+    return state, jax.tree.map(lambda leaf: leaf / n.astype(leaf.dtype), total)
 
 
 def _one_update(
@@ -386,27 +554,24 @@ def _one_update(
     real: Bool[Array, " batch"],
     places: Int[Array, " batch"],
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
 ) -> tuple[TrainState, Info]:
     """One update on some rows of a bucket at the current rate; rows that only pad the batch have weight zero."""
     weight = jnp.take(row_weight, places) * real.astype(row_weight.dtype)
-    rate, slowing = _rates(state, peak_rate, fall, plan)
+    rate, slowing = _rates(state, schedule, plan)
     kept = jnp.where(real, places, row_weight.shape[0])
     rows = state.rows.at(places) if state.rows.h.shape[0] else None
     return update(key, state, bucket.rows(index), weight, layout, rate, slowing, plan, kept, rows)
 
 
-def _rates(
-    state: TrainState, peak_rate: Float[Array, ""], fall: Fall, plan: Plan
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def _rates(state: TrainState, schedule: Schedule, plan: Plan) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The current rate, and the share of the peak rate that is left of it at the end of training."""
-    left = fall.last - state.step.astype(peak_rate.dtype)
-    slowing = jnp.clip(left / (fall.last - fall.first), 0.0, 1.0)
-    rate = slowing * peak_rate
+    peak, first, last = schedule
+    slowing = jnp.clip((last - state.step.astype(peak.dtype)) / (last - first), 0.0, 1.0)
+    rate = slowing * peak
     if plan.objective == "likelihood":
-        rising = jnp.clip(SHARE_OF_WARM_UP * fall.last, 1.0, WARM_UP)
+        rising = jnp.clip(SHARE_OF_WARM_UP * last, 1.0, WARM_UP)
         rate = rate * jnp.minimum(1.0, (state.step.astype(rate.dtype) + 1.0) / rising)
     return rate, slowing
 
@@ -418,29 +583,23 @@ def _pass_over(
     rows: Coded,
     n_batches: Int[Array, ""],
     layout: Layout,
-    peak_rate: Float[Array, ""],
-    fall: Fall,
+    schedule: Schedule,
     plan: Plan,
     slots: CodedSlots,
-    n_rows: int | None,
+    n_rows: int,
 ) -> tuple[TrainState, Info]:
     """One pass over rows in few bytes, [batch, row], in their order; batches beyond `n_batches` are empty.
 
-    A batch has `n_rows`, if not all: others make the same number for each device.
+    A batch has `n_rows`; others make the same number for each device.
     """
 
-    def body(number: Int[Array, ""], so_far: tuple[TrainState, Info]) -> tuple[TrainState, Info]:
-        state, total = so_far
+    def one(number: Int[Array, ""], state: TrainState) -> tuple[TrainState, Info]:
         batch: Coded = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, 0, False)[:n_rows], rows)
-        rate, slowing = _rates(state, peak_rate, fall, plan)
+        rate, slowing = _rates(state, schedule, plan)
         evidence, own = widened(patterns, batch, slots), jax.random.fold_in(key, number)
-        state, info = update(own, state, evidence, batch.weight, layout, rate, slowing, plan)
-        return state, jax.tree.map(jnp.add, total, info)
+        return update(own, state, evidence, batch.weight, layout, rate, slowing, plan)
 
-    zero, none = jnp.zeros((), rows.weight.dtype), jnp.zeros_like(state.centre.hidden)
-    start = state, Info(zero, none, none, zero, zero, zero)
-    state, total = jax.lax.fori_loop(jnp.zeros_like(n_batches), n_batches, body, start)
-    return state, jax.tree.map(lambda leaf: leaf / n_batches.astype(leaf.dtype), total)
+    return _repeated(one, state, n_batches, rows.weight.dtype)
 
 
 pass_over = Program(_pass_over, static_argnames=("plan", "slots", "n_rows"))

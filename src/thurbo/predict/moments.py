@@ -19,7 +19,7 @@ from jax.scipy.special import logsumexp
 from scipy import special as on_host
 
 from thurbo import _runtime
-from thurbo._programs import Program
+from thurbo._runtime import Program
 from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PRNGKey
 from thurbo.latent.constraints import Gauge, Order
 from thurbo.latent.constraints.grouped import form_of, shape_of
