@@ -62,6 +62,12 @@ def items_of(name: str, items: Any) -> Any:
     return items.get(name) if isinstance(items, Mapping) else items
 
 
+def refuse_text(name: str, items: Any) -> None:
+    """Refuse one text in place of a list of items."""
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+
+
 def check_items(schema: Schema, items: Any) -> None:
     """Refuse items where no column has any, or where they are given for another column."""
     if items is None:
@@ -80,8 +86,7 @@ def lines_of(query: Query, name: str, items: Any) -> Lines | None:
     items = items_of(name, items)
     if items is None or not query.schema[name].is_listed:
         return None
-    if isinstance(items, str):
-        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    refuse_text(name, items)
     sites, n_rows = sites_of(query.schema, name, items), query.evidence.n_rows
     return Lines(np.repeat(np.arange(n_rows), len(sites)), np.tile(sites, n_rows))
 
@@ -110,11 +115,15 @@ def _answer(
     return found.reshape(query.evidence.n_rows, -1, *found.shape[1:]) if is_listed and by_item else found
 
 
+def with_labels(schema: Schema) -> list[str]:
+    """Questions with labels, except lists."""
+    return [name for name in schema.modelled if schema[name].labels and not schema[name].is_listed]
+
+
 def all_probabilities(query: Query) -> np.ndarray:
     """P(label) of all columns with labels, except lists, in the order of the schema: [row, label]."""
-    schema = query.schema
-    names = [name for name in schema.modelled if schema[name].labels and not schema[name].is_listed]
-    if schema.listed and not names:
+    names = with_labels(query.schema)
+    if query.schema.listed and not names:
         problem = "all columns are lists of items, as in a sparse matrix, so there is no table of labels"
         raise SchemaError(problem, remedy="say column= and items=[...]")
     found = [probabilities(query, name) for name in names]
@@ -127,8 +136,7 @@ def named_probabilities(schema: Schema, found: np.ndarray, name: str | None) -> 
         raise ThurboError("probabilities of several items for each row are no table; leave out out=")
     if name is not None:
         return dict(zip(_texts(schema[name]), found.T, strict=True))
-    names = [each for each in schema.modelled if schema[each].labels and not schema[each].is_listed]
-    titles = [f"{each}: {text}" for each in names for text in _texts(schema[each])]
+    titles = [f"{each}: {text}" for each in with_labels(schema) for text in _texts(schema[each])]
     return dict(zip(titles, found.T, strict=True))
 
 
@@ -191,9 +199,8 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
     for each in (fill,) if isinstance(fill, (str, int, float)) else fill or ():
         word = str(plain(each)).strip().casefold()
         if word not in known and word not in ALWAYS_KNOWN:
-            remedy = (
-                f"{suggestion(each, every)}the kinds are {listing(sorted(every)) or 'none'}; {ALL} means all of them"
-            )
+            known_kinds = listing(sorted(every)) or "none"
+            remedy = f"{suggestion(each, every)}the kinds are {known_kinds}; {ALL} means all of them"
             raise ThurboError(f"fill={show(each)} is not a kind of missing answer that the schema declares; {remedy}")
         found |= every if word == ALL else known.get(word, set())
     return frozenset(found)
@@ -214,43 +221,9 @@ def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: froze
         if column.is_listed:
             continue
         given = {source: table.cells(source) for source in column.source_columns(name)}
-        gone = column.gaps(name, given, kinds, blocks[name].answered)
-        if any(missing.any() for missing in gone.values()):
-            found[name] = gone
+        found[name] = column.gaps(name, given, kinds, blocks[name].answered)
+    found = {name: gone for name, gone in found.items() if any(missing.any() for missing in gone.values())}
     return applicable(schema, table, found, kinds)
-
-
-class Guessed(NamedTuple):
-    """Predicted cells by column of the table [row], arbitrary in rows without a gap; how sure each is, NaN there."""
-
-    cells: dict[str, np.ndarray]
-    certainty: dict[str, Certainty]
-
-
-def guesses(query: Query, gaps: OpenCells, statistic: str, how_sure: bool = False) -> Guessed:
-    """The best prediction for every gap, by column of the table; other rows have an arbitrary cell.
-
-    The posterior of a row is computed once for all its gaps, except for a question with an `Answered` column of its
-    own, which is no evidence about it.
-    """
-    found = Guessed({}, {})
-    for name, by_column in gaps.items():
-        rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
-        # A question of several columns can have gaps beside answers: these are not evidence about their own question.
-        own = bool(query.blocks[name].answered[rows].any())
-        asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
-        predicted = query.schema[name].form.cells(name, asked, statistic)
-        place = np.zeros(query.evidence.n_rows, np.int64)
-        place[rows] = np.arange(len(rows))
-        found.cells.update({source: np.asarray(values)[place] for source, values in predicted.items()})
-        if how_sure:
-            values = next(iter(predicted.values()))
-            if len(predicted) > 1 and query.schema[name].is_one_label:
-                values = as_table(predicted).answers(query.schema, name).values
-            sure = query.schema[name].form.certainty(asked, values)
-            for source, missing in by_column.items():
-                found.certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
-    return found
 
 
 class Filled(NamedTuple):
@@ -268,22 +241,18 @@ class Filled(NamedTuple):
         if len(parts) == 1:
             return parts[0]
 
-        def of(name: str, held: list[np.ndarray | None], nothing: Any = None) -> np.ndarray:
-            kind = next(each.dtype for each in held if each is not None)
-            own = [
-                (np.zeros(part.n_rows, kind) if nothing is None else np.full(part.n_rows, nothing)) if h is None else h
-                for part, h in zip(parts, held, strict=True)
-            ]
-            return np.concatenate(own)
+        def whole(held: Sequence[Mapping[str, np.ndarray]], nothing: Any = 0) -> dict[str, np.ndarray]:
+            found = {}
+            for name in dict.fromkeys(name for own in held for name in own):
+                kind = next(own[name].dtype for own in held if name in own)
+                each = zip(parts, held, strict=True)
+                found[name] = np.concatenate([own.get(name, np.full(part.n_rows, nothing, kind)) for part, own in each])
+            return found
 
-        names = dict.fromkeys(name for part in parts for name in part.where)
-        where = {name: of(name, [part.where.get(name) for part in parts]) for name in names}
-        cells = {name: of(name, [part.cells.get(name) for part in parts]) for name in names}
-        certainty = {}
-        for name in dict.fromkeys(name for part in parts for name in part.certainty):
-            each = [part.certainty.get(name) for part in parts]
-            kind = next(own.kind for own in each if own is not None)
-            certainty[name] = Certainty(kind, of(name, [own and own.values for own in each], np.nan))
+        where, cells = whole([part.where for part in parts]), whole([part.cells for part in parts])
+        sure = whole([{name: own.values for name, own in part.certainty.items()} for part in parts], np.nan)
+        kinds = {name: own.kind for part in parts for name, own in part.certainty.items()}
+        certainty = {name: Certainty(kinds[name], values) for name, values in sure.items()}
         return cls(sum(part.n_rows for part in parts), where, cells, certainty, parts[0].lists)
 
 
@@ -296,14 +265,32 @@ def filled(
     items: Any,
     how_sure: bool,
 ) -> Filled:
-    """The best prediction of every gap of a table that is to be filled, and lists with items added."""
-    schema = query.schema
+    """The best prediction of every gap of a table that is to be filled, and lists with items added.
+
+    The posterior of a row is computed once for all its gaps, except for a question with an `Answered` column of its
+    own, which is no evidence about it.
+    """
+    schema, cells, certainty = query.schema, dict[str, np.ndarray](), dict[str, Certainty]()
     open_cells = gaps(schema, table, blocks, kinds)
-    found = guesses(query, open_cells, statistic, how_sure=how_sure)
-    open_cells = settle(schema, table, open_cells, kinds, found.cells, found.certainty)
+    for name, by_column in open_cells.items():
+        is_open, form = np.any(list(by_column.values()), axis=0), schema[name].form
+        rows, place = np.flatnonzero(is_open), np.cumsum(is_open) - 1
+        # A question of several columns can have gaps beside answers: these are not evidence about their own question.
+        own = bool(query.blocks[name].answered[rows].any())
+        asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
+        predicted = form.cells(name, asked, statistic)
+        cells |= {source: np.asarray(values)[place] for source, values in predicted.items()}  # any, if it is no gap
+        if how_sure:
+            values = next(iter(predicted.values()))
+            if len(predicted) > 1 and schema[name].is_one_label:
+                values = as_table(predicted).answers(schema, name).values
+            sure = form.certainty(asked, values)
+            for source, missing in by_column.items():
+                certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
+    open_cells = settle(schema, table, open_cells, kinds, cells, certainty)
     where = {name: missing for each in open_cells.values() for name, missing in each.items()}
-    cells, lists = {name: found.cells[name] for name in where}, with_items(query, table, items, statistic)
-    return Filled(table.n_rows, where, cells, found.certainty, lists)
+    lists = with_items(query, table, items, statistic)
+    return Filled(table.n_rows, where, {name: cells[name] for name in where}, certainty, lists)
 
 
 def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapping[str, Certainty]) -> Flags:
@@ -446,16 +433,11 @@ def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
 
 def _in_order(own: GivenItems, utility: np.ndarray) -> np.ndarray:
     """Utilities that rise with the tiers of a row: means of the Gumbel approximation nearly do."""
-    if not (own.tier >= 0).any():
-        return utility
-    order = np.lexsort((utility, own.tier, own.row))
-    found = utility[order]
-    starts = np.flatnonzero(np.diff(own.row[order], prepend=-1))
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        found[begin:end] = np.maximum.accumulate(found[begin:end])
-    out = np.empty_like(utility)
-    out[order] = found
-    return out
+    found, order = utility.copy(), np.lexsort((utility, own.tier, own.row))
+    if (own.tier >= 0).any():
+        for row in np.split(order, np.flatnonzero(np.diff(own.row[order])) + 1):
+            found[row] = np.maximum.accumulate(utility[row])
+    return found
 
 
 @partial(jax.jit, static_argnames=("how", "smooth"))
@@ -488,19 +470,17 @@ def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = Non
     if names and x is None:
         x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.params, rows, query.how)))
     for name in names:
-        column, block = query.schema[name], query.blocks[name]
+        column, tier = query.schema[name], query.blocks[name].tier
         if column.source_columns(name) != (name,):
             problem = "items cannot be added to an order in several columns of the table"
             raise SchemaError(problem, column=name, remedy="use rank(), or leave the column out of items=")
         assert x is not None
         own = x[:, query.evidence.shared[query.schema.slices[name]]]
-        asked = np.zeros(len(own), bool)[:, None] | np.isin(
-            np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items))
-        )
-        row, site = np.nonzero(asked & (block.tier < 0))
-        entries, _ = from_table(block.tier)
-        old = own[entries.row, entries.site]
-        found[name] = _extended(column, table.cells(name), row, site, own[row, site], entries, old)
+        is_asked = np.isin(np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items)))
+        row, site = np.nonzero(is_asked & (tier < 0))
+        entries, _ = from_table(tier)
+        old = entries, own[entries.row, entries.site]
+        found[name] = _extended(column, table.cells(name), row, site, own[row, site], *old)
     return found
 
 
@@ -516,20 +496,22 @@ def _extended(
     return found
 
 
+def longer_list(query: Query, table: Table, name: str, row: np.ndarray, site: np.ndarray, values: Any) -> np.ndarray:
+    """The cells of a column of lists with items added: (row, site) pairs and their scores."""
+    old = query.blocks[name].lists, stated_utilities(query.lead, name)
+    return _extended(query.schema[name], table.cells(name), row, site, values, *old)
+
+
 def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
     """Every column of lists or orders with the given items added where a row lacks them; other columns unchanged."""
     found = in_orders(query, table, items)
     for name in query.schema.modelled:
-        column, entries = query.schema[name], query.blocks[name].entries
         lines = lines_of(query, name, items)
-        if name not in found and lines is None and name in table.lists:
-            found[name] = column.given_cells(table.cells(name))  # a long table has no such column yet
-        if entries is None or lines is None:
-            continue
-        asked = query.about(name, lines)
-        new = np.flatnonzero(asked.entry < 0)
-        values = query.about(name, Lines(lines.row[new], lines.site[new])).values(statistic)
-        place = lines.row[new], lines.site[new]
-        old = entries, stated_utilities(query.lead, name)
-        found[name] = _extended(column, table.cells(name), *place, values, *old)
+        if lines is not None:
+            new = np.flatnonzero(query.about(name, lines).entry < 0)
+            row, site = lines.row[new], lines.site[new]
+            values = query.about(name, Lines(row, site)).values(statistic)
+            found[name] = longer_list(query, table, name, row, site, values)
+        elif name not in found and name in table.lists:
+            found[name] = query.schema[name].given_cells(table.cells(name))  # a long table has no such column yet
     return found

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Float, PRNGKey
-from thurbo.errors import ConvergenceWarning, ThurboError
+from thurbo.errors import ConvergenceWarning, ThurboError, check_whole
 from thurbo.latent import rbm
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.inference import diagnostics, gibbs
@@ -201,9 +201,8 @@ def diagnose(
     random: np.random.RandomState,
 ) -> Diagnostics:
     """Run chains given some rows and from the prior, and check the hidden probabilities of all rows."""
-    for name, value, least in (("n_chains", n_chains, 2), ("n_draws", n_draws, 4)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ThurboError(f"{name}={value!r} is not valid; give a whole number of at least {least}")
+    check_whole("n_chains", n_chains, 2, "valid")
+    check_whole("n_draws", n_draws, 4, "valid")
     chosen = chosen_rows(rows, evidence.n_rows, random)
     diagnostics.array_stats()  # refuse before long work if it is missing
     key_rows, key_prior = jax.random.split(jax.random.key(int(random.randint(2**31 - 1))))

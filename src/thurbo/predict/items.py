@@ -20,14 +20,14 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from thurbo._typing import Array, Factors, Float, Hidden
-from thurbo.errors import SchemaError, SchemaWarning, ThurboError
+from thurbo.errors import SchemaError, SchemaWarning, check_whole
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.inference.posterior import Belief, expectation, summary
 from thurbo.latent.presence import Presence, listed_chances
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
-from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
+from thurbo.predict.answers import GivenItems, given_items, named_items, refuse_text, sites_of, stated_utilities
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Model, Query
 from thurbo.predict.moments import Features, How
@@ -188,7 +188,7 @@ def rank(
     schema: Schema, name: str, asked: Any, ask: Ask, top: int, items: Any, exclude_seen: bool, library: str, by: By
 ) -> Any:
     """The long table of `TBM.rank`."""
-    _check_whole("top", top, "items", 1)
+    check_whole("top", top, 1, "a number of items")
     labels = np.asarray(schema[name].labels, object)
     rows = _plain_array(schema.row_names(asked.table))
     if isinstance(items, AskedPairs):
@@ -218,11 +218,6 @@ def rank(
     return frames.frame(library if library in {"pandas", "polars", "pyarrow"} else "dict", found)
 
 
-def _check_whole(name: str, value: Any, what: str, least: int) -> None:
-    if not isinstance(value, (int, np.integer)) or value < least:
-        raise ThurboError(f"{name}={value!r} is not a number of {what}; give a whole number of at least {least}")
-
-
 class AskedPairs(NamedTuple):
     """Rows and items to rank, by number."""
 
@@ -243,8 +238,7 @@ def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
     """
     if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
         return items
-    if isinstance(items, str):
-        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    refuse_text(name, items)
     if len(getattr(items, "shape", ())) == 1:  # an array or a series
         return np.asarray(items).tolist()
     source = as_table(items)
@@ -316,8 +310,8 @@ def similar_items(
     The correlation between the utilities of two items is the cosine of (W √v, V), with the variance v of each hidden
     unit over the data. The common factor of all items (a row's mean) is excluded.
     """
-    _check_whole("min_ratings", min_ratings, "ratings", 0)
-    _check_whole("top", top, "items", 1)
+    check_whole("min_ratings", min_ratings, 0, "a number of ratings")
+    check_whole("top", top, 1, "a number of items")
     own = int(sites_of(schema, name, [item])[0])
     where, rate = schema.slices[name], np.asarray(params.hidden_mean, np.float64)
     weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
