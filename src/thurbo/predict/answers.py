@@ -27,7 +27,7 @@ from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
-from thurbo.table.columns.cells import Block, Cells
+from thurbo.table.columns.cells import Block, Cells, Entries
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
 from thurbo.table.columns.listed import from_table
@@ -92,11 +92,7 @@ def lines_of(query: Query, name: str, items: Any) -> Lines | None:
 
 
 def probabilities(query: Query, name: str, items: Any = None) -> np.ndarray:
-    """P(label | all other evidence in the row): [row, label], of lists [row, item, level].
-
-    For levels, bands and categories the rows sum to one; for an order it is P(this item is the best); for options each
-    number is P(this option is selected).
-    """
+    """P(label | all other evidence in the row), [row, label], of lists [row, item, level]: see `Form.probabilities`."""
     return _answer(query, name, items, "predict_proba", Predictive.probabilities, not query.schema[name].form.asks_rows)
 
 
@@ -158,7 +154,7 @@ def table(
     for done, name in enumerate(names, start=1):
         asked = query.about(name, lines_of(query, name, items))
         if query.schema[name].is_listed:
-            values = asked.values(statistic)
+            values = query.schema[name].form.values(asked, statistic)
             found[name] = query.schema[name].list_cells(*asked.lines, values, query.evidence.n_rows)
         else:
             found |= query.schema[name].form.cells(name, asked, statistic)
@@ -207,13 +203,9 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
 
 
 def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> OpenCells:
-    """Cells of a table that are to be imputed, for every question that has any: empty cells, and cells with a declared
-    missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept, and so are
-    empty cells of questions that were not asked, unless "not applicable" is one of the kinds.
+    """Cells of a table to impute: empty ones, and declared missing values of the given kinds, by question that has any.
 
-    An answer in several columns (a ranking, options) is a gap if all of them are. An answer that is known as an
-    interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they are
-    asked for.
+    An answer in several columns is a gap if all of them are; one that is known as an interval, and a list, are none.
     """
     found: OpenCells = {}
     for name in schema.modelled:
@@ -265,11 +257,7 @@ def filled(
     items: Any,
     how_sure: bool,
 ) -> Filled:
-    """The best prediction of every gap of a table that is to be filled, and lists with items added.
-
-    The posterior of a row is computed once for all its gaps, except for a question with an `Answered` column of its
-    own, which is no evidence about it.
-    """
+    """The best prediction of every gap of a table that is to be filled, and lists with items added."""
     schema, cells, certainty = query.schema, dict[str, np.ndarray](), dict[str, Certainty]()
     open_cells = gaps(schema, table, blocks, kinds)
     for name, by_column in open_cells.items():
@@ -313,10 +301,7 @@ def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapp
 def applicable(
     schema: Schema, table: Table, gaps: OpenCells, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
 ) -> OpenCells:
-    """The gaps without empty cells of questions that were not asked, unless `kinds` has "not applicable".
-
-    `cells` are imputed cells by column of the table: with them, imputed gates decide as well.
-    """
+    """The gaps of questions that were asked, by gates and imputed `cells`; all if `kinds` has "not applicable"."""
     if not schema.skips or NOT_APPLICABLE in kinds:
         return gaps
     where = {source: missing for gone in gaps.values() for source, missing in gone.items()}
@@ -360,10 +345,7 @@ def settle(
 
 
 def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Cells of complete rows, by column of the table, with those that the row would not have been asked left empty.
-
-    Questions in `given` are kept: they are conditions of the rows.
-    """
+    """Cells of complete rows without those that the row would not have been asked; `given` are conditions, and stay."""
     found = dict(cells)
     for name, skips in in_order(schema.skips):
         if name in given or not schema[name].sites or schema[name].is_listed:
@@ -382,45 +364,25 @@ def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str]
     return found
 
 
-class GivenItems(NamedTuple):
-    """Items of each row: entries start[r] to start[r + 1] belong to row r. Tiers are −1 if they have no order."""
-
-    start: np.ndarray  # [row + 1]
-    item: np.ndarray  # [entry] position among the items of the column
-    tier: np.ndarray  # [entry]
-
-    @property
-    def row(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+def given_items(block: Block) -> tuple[Entries, np.ndarray]:
+    """Items that each row has in its list or order, and the tier of each entry, −1 if they have no order."""
+    return from_table(block.tier) if block.entries is None else (block.entries, block.tier[:, 0])
 
 
-def given_items(block: Block) -> GivenItems:
-    """Items that each row has in its list or order."""
-    if block.entries is not None:
-        return GivenItems(block.entries.start, block.entries.site, np.asarray(block.tier[:, 0]))
-    return _of_tiers(block.tier, block.tier >= 0)
-
-
-def named_items(column: Column, block: Block) -> GivenItems:
+def named_items(column: Column, block: Block) -> Entries:
     """Items that each row names; without those that are below them because the row does not name them."""
     if block.entries is not None or not column.is_last:
-        return given_items(block)
+        return given_items(block)[0]
     is_whole = block.tier.max(axis=1, keepdims=True) == block.tier.shape[1] - 1  # no two items on one tier
-    return _of_tiers(block.tier, (block.tier > 0) | is_whole)
-
-
-def _of_tiers(tier: np.ndarray, which: np.ndarray) -> GivenItems:
-    row, item = np.nonzero(which)
-    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))])
-    return GivenItems(start, item, tier[row, item])
+    return from_table(np.where((block.tier > 0) | is_whole, block.tier, -1))[0]
 
 
 def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
     """E[x | e] of every item that a row rates or ranks, [entry]; it keeps the order that the row states."""
-    own, shared = given_items(query.blocks[name]), query.evidence.shared
+    (own, tier), shared = given_items(query.blocks[name]), query.evidence.shared
     where, is_listed = query.schema.slices[name], query.schema[name].is_listed
-    slot = query.evidence.entry_slots(where.start) if is_listed else shared[where][own.item]
-    place = np.arange(len(own.item)) - own.start[own.row]
+    slot = query.evidence.entry_slots(where.start) if is_listed else shared[where][own.site]
+    place = np.arange(len(own.site)) - own.start[own.row]
     slots = np.full((query.evidence.n_rows, int(np.diff(own.start).max(initial=0))), -1)
     slots[own.row, place] = slot
 
@@ -428,16 +390,12 @@ def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
         mean = np.asarray(slot_means(query.params, rows, query.how, smooth=is_listed))
         return np.take_along_axis(mean, np.maximum(wanted, 0), axis=1)
 
-    return _in_order(own, query.evidence.by_chunks(chunk, slots)[own.row, place].astype(np.float64))
-
-
-def _in_order(own: GivenItems, utility: np.ndarray) -> np.ndarray:
-    """Utilities that rise with the tiers of a row: means of the Gumbel approximation nearly do."""
-    found, order = utility.copy(), np.lexsort((utility, own.tier, own.row))
-    if (own.tier >= 0).any():
+    utility = query.evidence.by_chunks(chunk, slots)[own.row, place].astype(np.float64)
+    if (tier >= 0).any():  # means of the Gumbel approximation nearly rise with the tiers of a row
+        order = np.lexsort((utility, tier, own.row))
         for row in np.split(order, np.flatnonzero(np.diff(own.row[order])) + 1):
-            found[row] = np.maximum.accumulate(utility[row])
-    return found
+            utility[row] = np.maximum.accumulate(utility[row])
+    return utility
 
 
 @partial(jax.jit, static_argnames=("how", "smooth"))
@@ -461,14 +419,11 @@ def orders_as_tables(schema: Schema, items: Any) -> list[str]:
 
 
 def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """The cells of orders that are kept as a table, with the given items added; `x` are utilities [row, shared slot].
-
-    Without `x` they are the means E[x | e], by mean-field.
-    """
+    """Cells of orders kept as a table, with items added by utilities x [row, shared slot] or, without, E[x | e]."""
     found: dict[str, np.ndarray] = {}
     names = orders_as_tables(query.schema, items)
     if names and x is None:
-        x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.params, rows, query.how)))
+        x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.lead.params, rows, query.lead.how)))
     for name in names:
         column, tier = query.schema[name], query.blocks[name].tier
         if column.source_columns(name) != (name,):
@@ -510,7 +465,7 @@ def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[s
         if lines is not None:
             new = np.flatnonzero(query.about(name, lines).entry < 0)
             row, site = lines.row[new], lines.site[new]
-            values = query.about(name, Lines(row, site)).values(statistic)
+            values = query.schema[name].form.values(query.about(name, Lines(row, site)), statistic)
             found[name] = longer_list(query, table, name, row, site, values)
         elif name not in found and name in table.lists:
             found[name] = query.schema[name].given_cells(table.cells(name))  # a long table has no such column yet

@@ -90,8 +90,7 @@ def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int) -> np.ndarray:
     """log P(answers) of some rows in one order; items of lists are in an order of their own, by its number.
 
-    Each answer is given the rows without those to later questions, and to parts of the same one from its own on. With
-    lists the context is all rows, since entries are found by their place in the whole table.
+    With lists the context is all rows, since entries are found by their place in the whole table.
     """
     total, has_lists = np.zeros(query.evidence.n_rows), bool(query.schema.listed)
     for place, name in enumerate(order):
@@ -105,7 +104,7 @@ def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int)
         lines = Lines(own if has_lists else np.arange(len(own)), np.zeros(len(own), np.int64))
         for part in range(column.form.n_parts()):
             context = before(query, later, (name, part), rows=None if has_lists else own)
-            total[own] += context.about(name, lines, own=False).log_prob(block.rows(own), part)
+            total[own] += column.form.log_prob(context.about(name, lines, own=False), block.rows(own), part)
     return total[rows]
 
 
@@ -149,10 +148,7 @@ def _listed(own: Evidence) -> Evidence:
 
 
 def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
-    """The new query with parameters that are already on the device in the shape of its program.
-
-    Right if both have the same constraints on the same slots, whatever their rows say.
-    """
+    """The new query with parameters on the device, if the old one has the same constraints on the same slots."""
     new.__dict__["_shaped"] = old._shaped
     return new
 
@@ -191,7 +187,7 @@ def _add_list(query: Query, name: str, later: Sequence[str], number: int, total:
         else:
             ask = context.about(name, Lines(entries.row[own], entries.site[own]), own=False)
             said = replace(block, **{each: getattr(block, each)[own] for each in ARRAYS})
-            logs, row = ask.log_prob(said, 0), entries.row[own]
+            logs, row = query.schema[name].form.log_prob(ask, said), entries.row[own]
             row = row if block.tasks is None else row[:: block.tasks.size]
         np.add.at(total, row, logs)
 
@@ -218,7 +214,7 @@ class Draws:
         self.cells: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.out = {name: np.zeros(len(index), bool) for name in self.schema.modelled}
         self.routed = routed and bool(self.schema.skips)
-        self._starts, self._targets = dict[str, Predictive](), dict[tuple[str, int], np.ndarray]()
+        self._starts: dict[str, tuple[np.ndarray | None, list[np.ndarray]]] = {}
         self._programs: dict[Any, MemberQuery] = {}
         if self.routed:
             named = {each for skip in self.schema.skips for each in (skip.asked_if, *skip.columns)}
@@ -252,29 +248,30 @@ class Draws:
         return replace(self.base.with_members(members), informative=informative, pattern=pattern)
 
     def _draw(self, name: str, lines: np.ndarray, rng: np.random.Generator, is_stated: bool) -> None:
-        column = self.schema[name]
-        n_parts, rows = column.form.n_parts(), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
+        column, form = self.schema[name], self.schema[name].form
+        n_parts, rows = form.n_parts(), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
         codes = np.zeros((len(lines), n_parts), np.int64)
         within: Block | None = None
         if is_stated:  # what the rows say about it is then no longer part of what is known of them
             within = self.known[id(self.model.members[0].schema)][1][name].rows(lines)
             self._put(name, lines, lambda schema: schema[name].silent(len(lines)))
+        (bands, targets), place = self._start(name), (np.cumsum(self.lacking[name]) - 1)[self.index[lines]]
         ask: Predictive | None = None
         for part in range(n_parts):
             ask = self._query(lines).about(name, rows, own=False)
-            ask.bands_at = self._start(name).bands_at
-            chance = column.form.outcomes(ask, part)
+            ask.bands_at = bands
+            chance = form.outcomes(ask, part)
             if within is None:
-                target = self._target(name, part, lines)
+                target = targets[part][place]
                 chance = with_shares(sharpened(chance, target, self.model.sharpness), target)
             else:
-                chance = chance * np.maximum(column.form.allowed(within, chance, part), 1e-300)
+                chance = chance * np.maximum(form.allowed(within, chance, part), 1e-300)
             codes[:, part] = drawn_codes(chance, rng)
             if n_parts > 1:
                 for _, blocks in self.known.values():
                     blocks[name].code[lines, part] = blocks[name].code_high[lines, part] = codes[:, part]
         assert ask is not None
-        cells = column.form.drawn(name, ask, codes if n_parts > 1 else codes[:, 0], rng, within)
+        cells = form.drawn(name, ask, codes if n_parts > 1 else codes[:, 0], rng, within)
         for source, values in cells.items():
             self.cells.setdefault(source, []).append((lines, np.asarray(values)))
         table = as_table(dict(cells))
@@ -299,21 +296,14 @@ class Draws:
                 if skip.asked_if == name:
                     self._leave_out(other, rows[~self.led[other][rows]])
 
-    def _start(self, name: str) -> Predictive:
-        """What is predicted for the rows that lack an answer, as they were at first."""
+    def _start(self, name: str) -> tuple[np.ndarray | None, list[np.ndarray]]:
+        """Bands of a number, and predictions at first by part of the answer, [row that lacks it, outcome]."""
         if name not in self._starts:
-            rows = np.flatnonzero(self.lacking[name])
+            rows, form = np.flatnonzero(self.lacking[name]), self.schema[name].form
             ask = self.base.about(name, Lines(rows, np.zeros_like(rows)), own=False)
-            ask.bands_at = self.schema[name].form.draw_bands(ask)
-            self._starts[name] = ask
+            ask.bands_at = form.draw_bands(ask)
+            self._starts[name] = ask.bands_at, [form.outcomes(ask, part) for part in range(form.n_parts())]
         return self._starts[name]
-
-    def _target(self, name: str, part: int, lines: np.ndarray) -> np.ndarray:
-        """What was predicted at first for some drawn rows, [draw, outcome]."""
-        if (name, part) not in self._targets:
-            self._targets[name, part] = self.schema[name].form.outcomes(self._start(name), part)
-        place = np.cumsum(self.lacking[name]) - 1
-        return self._targets[name, part][place[self.index[lines]]]
 
     def table(self) -> dict[str, np.ndarray]:
         """The drawn cells by column of the table, [draw]; those that were not drawn are empty."""
@@ -327,21 +317,16 @@ class Draws:
 
 
 def sharpened(chance: np.ndarray, start: np.ndarray, power: float) -> np.ndarray:
-    """Probabilities [row, outcome] with a power of what drawn answers have added to those at the start.
-
-    The best prediction from few data is drawn towards independence. Drawn rows would be less dependent than the data:
-    see `Model.sharpness`.
-    """
+    """Probabilities with a power of what drawn answers have added to those at the start: see `Model.sharpness`."""
     first = np.log(np.maximum(start, 1e-30))
     logs = first + power * (np.log(np.maximum(chance, 1e-30)) - first)
     return np.asarray(softmax(logs, axis=1))
 
 
 def with_shares(chance: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Probabilities [row, outcome] with their mean over rows moved to that of `target`.
+    """Probabilities [row, outcome] with their mean over rows moved to that of `target`; of few rows only a part of it.
 
-    Small errors of each prediction would add up along a row, since later answers depend on drawn ones. One number for
-    each outcome is added to all log-probabilities; of few rows only a part of it.
+    Otherwise small errors of each prediction would add up along a row, since later answers depend on drawn ones.
     """
     wanted, logs = target.mean(axis=0), np.log(np.maximum(chance, 1e-30))
     offset = np.zeros(chance.shape[1])

@@ -134,10 +134,7 @@ class Expert(NamedTuple):
         rows: np.ndarray,
         apart: np.ndarray | None = None,
     ) -> np.ndarray:
-        """P(label) by members and trees, from that by members, `first`, about some rows: [row, label].
-
-        Trees count where the row says nothing else about the same question (`apart`, [row]).
-        """
+        """P(label) of some rows by members and trees; `apart` are rows that say nothing else about the question."""
         chance, part = self.trees.predict(known, rows)
         return self.join(first, chance, part if apart is None else part * apart)
 

@@ -424,10 +424,7 @@ def evaluate(
     weight: np.ndarray,
     seen: np.ndarray,
 ) -> Evaluation:
-    """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted.
-
-    `read` puts a table to the model. `seen` are the rows that equal a row of the training table, [row].
-    """
+    """Mask answers, predict them from what `read` puts to the model, and compare; `seen` are training rows."""
     schema, blocks, table = rows.schema, rows.blocks, with_lists(rows.table, rows.schema)
     masked = choose(schema, blocks, hide, rng, weight > 0)
     # Nothing that predictions are made from was derived from a masked answer. Where an empty cell is an answer, and in
@@ -463,10 +460,7 @@ def score_masked(
     baselines: Collection[str],
     limits: baseline.Limits = baseline.QUICK,
 ) -> list[Tested]:
-    """The scores of masked answers, lines of each column.
-
-    `rest` is the table without them, put to the model; `blocks` are those of the whole table.
-    """
+    """Scores of masked answers, lines of each column, of whole `blocks`; `rest` is the table without them."""
     schema, features, tests = rest.schema, None, list[Tested]()
     if baselines:
         features = {name: baseline.features(schema[name], blocks[name], ~masked[name]) for name in schema.modelled}

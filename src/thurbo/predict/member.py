@@ -21,7 +21,7 @@ from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.correction import Routes
-from thurbo.predict.moments import Function, How, Moments
+from thurbo.predict.moments import Function, How
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms import Ask, Lines
 from thurbo.table.columns.forms.form import log_of
@@ -128,19 +128,15 @@ class MemberQuery:
         return np.asarray(self.evidence.by_chunks(lambda rows: moments.observed(rows)[:, :first]))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> MemberAnswers:
-        """The answers of a column: of all rows, or of some lines.
-
-        With `own`, an answer's own cell is in the evidence, and is left out.
-        """
+        """The answers of a column, of all rows or some lines; with `own`, their own cells are left out of the evidence."""
         column = self.schema[name]
         _ = column.form  # raises an error for a column that is not part of the model
-        first = self.schema.slices[name].start
         if not column.is_listed:
             rows = np.arange(self.evidence.n_rows) if lines is None else np.asarray(lines.row)
-            return SharedAnswers(self, name, Lines(rows, np.zeros(len(rows), np.int64)), own, first)
+            return SharedAnswers(self, name, Lines(rows, np.zeros(len(rows), np.int64)), own)
         if lines is None:
             lines = Lines(self.blocks[name].lists.row, self.blocks[name].lists.site)
-        return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own, first)
+        return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own)
 
     def rows(self, index: np.ndarray) -> MemberQuery:
         """Some rows of the same table; what is already known about them is kept."""
@@ -162,18 +158,10 @@ def without(
     masked: Mapping[str, np.ndarray],
     unobserved: Unobserved,
     always: bool = False,
-    rows: np.ndarray | None = None,
 ) -> Buckets:
-    """Evidence without the answers at the given lines of columns, [line] each; `always` as in `Buckets.hide`.
-
-    Nor does it say that questions were answered if all their answers are among these. With `rows` only of some rows of
-    a table without lists.
-    """
-    masked = with_patterns(schema, blocks, masked)
-    if rows is not None:
-        evidence, masked = evidence.rows(rows), {name: lines[rows] for name, lines in masked.items()}
+    """Evidence without the answers at some lines, nor that they were answered; `always` as in `Buckets.hide`."""
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for name, lines in masked.items():
+    for name, lines in with_patterns(schema, blocks, masked).items():
         where, entries = schema.slices[name], blocks[name].entries
         if entries is not None:
             row.append(entries.row[lines])
@@ -216,11 +204,11 @@ class MemberAnswers(Ask):
     name: str
     lines: Lines
     own: bool  # whether the evidence has the column's own cells, which have to be removed
-    first: int  # site of the column
     bands_at: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self._params, self._column = self.query.params, self.query.schema[self.name]
+        self.first = self.query.schema.slices[self.name].start  # site of the column
 
     @cached_property
     def entry(self) -> np.ndarray:
@@ -285,10 +273,8 @@ class MemberAnswers(Ask):
     def ends(self) -> tuple[float, float]:
         """Beyond all numbers of the answers, in standard units: ends of a grid."""
         sites = np.unique(self._sites()) if len(self.lines.row) else np.asarray([self.first])
-        bias, weights, loadings = (
-            np.asarray(each, np.float64)[sites]
-            for each in (self._params.site_bias, self._params.weights, self._params.loadings)
-        )
+        every = self._params.site_bias, self._params.weights, self._params.loadings
+        bias, weights, loadings = (np.asarray(each, np.float64)[sites] for each in every)
         reach = GRID_REACH * np.sqrt(1.0 + (loadings**2).sum(axis=1))
         low = (bias + weights.clip(max=0).sum(axis=1) - reach).min()
         high = (bias + weights.clip(min=0).sum(axis=1) + reach).max()
@@ -366,18 +352,17 @@ class SharedAnswers(MemberAnswers):
         )
 
     def _averaged(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
-        params, at = self._params, sites.astype(np.int32)
+        params, at, how = self._params, sites.astype(np.int32), self.query.how
         if self._weights is None:
-
-            def chunk(rows: Evidence, *own: Any) -> Any:
-                return moments.of_evidence(function, params, self._rest(rows), at, shared, own, self.query.how)
-
-            return self._evidence.by_chunks(chunk, *rowwise)
-
-        def known(rows: Evidence, weights: Any, *own: Any) -> Any:
-            return moments.of_states(function, params, rows, weights.T, at, shared, own)
-
-        return self._evidence.by_chunks(known, self._weights, *rowwise)
+            return self._evidence.by_chunks(
+                lambda rows, *own: moments.of_evidence(function, params, self._rest(rows), at, shared, own, how),
+                *rowwise,
+            )
+        return self._evidence.by_chunks(
+            lambda rows, weights, *own: moments.of_states(function, params, rows, weights.T, at, shared, own),
+            self._weights,
+            *rowwise,
+        )
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         function = moments.first_choice if self._column.has_context else moments.largest
@@ -436,24 +421,32 @@ class ListedAnswers(MemberAnswers):
             found = moments.in_portions(partial(moments.listed_moments, params), sites[~fresh], *leaves)
             mean[~fresh], deviation[~fresh] = found
         if fresh.any():
-
-            def chunk(rows: Evidence, own: Any) -> Moments:
-                return moments.line_moments(params, rows, own.astype(np.int32), self.query.how)
-
             part = self._evidence if fresh.all() else self._evidence.rows(np.flatnonzero(fresh))
-            mean[fresh], deviation[fresh] = part.by_chunks(chunk, sites[fresh])
+            ask = partial(moments.line_moments, params, how=self.query.how)
+            mean[fresh], deviation[fresh] = part.by_chunks(ask, sites[fresh].astype(np.int32))
         return mean, deviation
 
     def _moments_at(self, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._moments
 
-    def _averaged(
-        self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple, given: Buckets | None = None
-    ) -> Any:
-        def chunk(rows: Evidence, at: Any, *own: Any) -> Any:
-            return moments.of_evidence(function, self._params, rows, at.astype(np.int32), shared, own, self.query.how)
+    def _averaged(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        return self._over_states(self._evidence, function, sites, shared, rowwise)
 
-        return (self._evidence if given is None else given).by_chunks(chunk, sites, *rowwise)
+    def _over_states(self, given: Buckets, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        params, how = self._params, self.query.how
+        return given.by_chunks(
+            lambda rows, at, *own: moments.of_evidence(function, params, rows, at, shared, own, how),
+            sites.astype(np.int32),
+            *rowwise,
+        )
+
+    def _together(self, function: Function, rows: np.ndarray, sites: np.ndarray, *rowwise: np.ndarray) -> Any:
+        """E[function of the moments at several sites of each row | all that the row says], in double precision."""
+        if self.query.how.method != "mean-field":
+            return in_double(self._over_states(self.query.evidence.rows(rows), function, sites, (), rowwise))
+        lines = Lines(np.repeat(rows, sites.shape[1]), sites.reshape(-1) - self.first)
+        own = (each.reshape(sites.shape) for each in ListedAnswers(self.query, self.name, lines, False)._moments)
+        return in_double(moments.at_moments(function, (), *own, *rowwise))
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """For lines with the same items in every row: P(item is the best of them), [row, item]."""
@@ -464,28 +457,18 @@ class ListedAnswers(MemberAnswers):
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of a row's items): tiers [row, item], −1 for padding; lines are rows times items."""
-        own = tier.astype(np.int32)
-        if self.query.how.method == "mean-field":
-            mean, deviation = (each.reshape(tier.shape) for each in self._moments)
-            return np.asarray(moments.at_moments(moments.order(own, True, True), (), mean, deviation, own), np.float64)
+        own, as_log = tier.astype(np.int32), self.query.how.method == "mean-field"
         rows, sites = np.asarray(self.lines.row).reshape(tier.shape)[:, 0], self._sites()[:, 0].reshape(tier.shape)
-        chance = self._averaged(moments.order(own, True, False), sites, (), (own,), self.query.evidence.rows(rows))
-        return log_of(chance)
+        found: np.ndarray = self._together(moments.order(own, True, as_log), rows, sites, own)
+        return found if as_log else log_of(found)
 
     def above(self, one: int, two: int) -> np.ndarray:
         """By latent utilities, which count from the first cut of each item if scores are levels."""
         rows, sites = np.asarray(self.lines.row), self.first + np.asarray([one, two])
         cuts = np.asarray(self._params.gauge.cuts)[sites, 0]
         zero = np.where(self._column.n_cuts > 0, cuts, 0.0).astype(self._params.weights.dtype)
-        zeros = np.broadcast_to(zero, (len(rows), 2))
-        if self.query.how.method == "mean-field":
-            lines = Lines(np.repeat(rows, 2), np.tile([one, two], len(rows)))
-            both = ListedAnswers(self.query, self.name, lines, False, self.first)._moments
-            mean, deviation = (each.reshape(-1, 2) for each in both)
-            return np.asarray(moments.at_moments(moments.pair, (), mean, deviation, zeros))
-        own = np.broadcast_to(sites, (len(rows), 2))
-        found = self._averaged(moments.pair, own, (), (zeros,), self.query.evidence.rows(rows))
-        return np.asarray(found, np.float64)
+        both = np.broadcast_to(sites, (len(rows), 2)), np.broadcast_to(zero, (len(rows), 2))
+        return np.asarray(self._together(moments.pair, rows, *both))
 
 
 class TaskAnswers(ListedAnswers):
@@ -520,10 +503,8 @@ class TaskAnswers(ListedAnswers):
         if is_whole:  # one item above all others, in a set of any size
             about = about._replace(size=sites.shape[1], shape=(2, 1), is_choice=True, is_paired=sites.shape[1] == 2)
 
-        def chunk(evidence: Evidence, own: Any, order: Any) -> Any:
-            return moments.of_tasks(params, evidence, own.astype(np.int32), order.astype(np.int32), how, about)
-
-        return log_of(self.query.evidence.rows(rows).by_chunks(chunk, sites, tier))
+        ask = partial(moments.of_tasks, params, how=how, about=about)
+        return log_of(self.query.evidence.rows(rows).by_chunks(ask, sites.astype(np.int32), tier.astype(np.int32)))
 
 
 def in_double(found: Any) -> Any:

@@ -351,14 +351,6 @@ class Query:
     def evidence(self) -> Buckets:
         return self.lead.evidence
 
-    @property
-    def params(self) -> Params:
-        return self.lead.params
-
-    @property
-    def how(self) -> How:
-        return self.lead.how
-
     @cached_property
     def _known_answers(self) -> np.ndarray:
         """Number of answers of each row that are part of the evidence, [row]."""
@@ -391,8 +383,7 @@ class Query:
     def routing(self, name: str, rows: np.ndarray) -> np.ndarray | None:
         """P(what is certain about some rows | label of this question), [row, label]; None if nothing is.
 
-        Which follow-up questions of a gate they answered, and answers that follow from this one. That no follow-up
-        question has an answer counts only in rows whose empty cells are evidence.
+        That no follow-up question has an answer counts only in rows whose empty cells are evidence.
         """
         found = []
         for rule in self.correction.follows.get(name, ()):

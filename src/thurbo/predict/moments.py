@@ -200,10 +200,7 @@ def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
 
 
 def order(tier: np.ndarray, is_listed: bool, as_log: bool) -> Function:
-    """P(order of these utilities), or its log, a function for orders of the shape of `tier`, [row, item].
-
-    The depth is rounded up to a power of two, so that there are few programs.
-    """
+    """P(order of these utilities) or its log, as a function for orders shaped like `tier`, [row, item]."""
     depth, width = shape_of(tier[:, None, :])
     return _order(1 << (max(depth, 2) - 1).bit_length(), width, form_of(tier[:, None, :], None), is_listed, as_log)
 

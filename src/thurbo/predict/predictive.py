@@ -17,7 +17,6 @@ from scipy.special import logsumexp, softmax
 from thurbo._concurrency import cached_property
 from thurbo.predict.correction import LEAST_CHANCE, Anchor, TiltedNumbers, band_codes
 from thurbo.predict.member import GRID_POINTS, MemberAnswers, between, normalised
-from thurbo.table.columns.cells import Block
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.number import Distribution
 
@@ -50,14 +49,6 @@ class Predictive:
     def probabilities(self) -> np.ndarray:
         """P(label), [line, label]: see `Form.probabilities`."""
         return self.column.form.probabilities(self)
-
-    def log_prob(self, block: Block, part: int = 0) -> np.ndarray:
-        """log P(what each line of `block` says), [line]; numbers by their density in the units of the data."""
-        return self.column.form.log_prob(self, block, part)
-
-    def values(self, statistic: str) -> np.ndarray:
-        """Mode, median or mean of each answer, as a cell or item of a list."""
-        return self.column.form.values(self, statistic)
 
     @property
     def entry(self) -> np.ndarray:
