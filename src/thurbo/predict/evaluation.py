@@ -507,14 +507,9 @@ class ColumnTrial:
     baselines: tuple[str, ...] = ("logistic",)
     limits: baseline.Limits = baseline.QUICK
 
-    @cached_property
-    def masked(self) -> np.ndarray:
-        return np.flatnonzero(self.is_masked)
-
-    @cached_property
-    def row(self) -> np.ndarray:
-        entries = self.block.entries
-        return self.masked if entries is None else entries.row[self.masked]
+    def __post_init__(self) -> None:
+        self.masked, entries = np.flatnonzero(self.is_masked), self.block.entries
+        self.row = self.masked if entries is None else entries.row[self.masked]
 
     @cached_property
     def ask(self) -> Ask:

@@ -318,11 +318,10 @@ def similar_items(
     both = both - both.mean(axis=0, keepdims=True)
     length = np.linalg.norm(both, axis=1)
     value = both @ both[own] / np.maximum(length * length[own], 1e-12)
-    allowed = np.ones(len(value), bool) if counts is None else counts >= min_ratings
-    allowed[own] = False
-    order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]
-    labels = np.asarray(schema[name].labels, object)
-    return {"item": _plain_array(labels[order]), "similarity": value[order]}
+    allowed = (np.arange(len(value)) != own) & (counts is None or counts >= min_ratings)
+    order = np.argsort(-value, kind="stable")
+    order = order[allowed[order]][: int(top)]
+    return {"item": _plain_array(np.asarray(schema[name].labels, object)[order]), "similarity": value[order]}
 
 
 def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]:
@@ -339,20 +338,20 @@ def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]
     return [item for item, _ in pairs], design.coded(pairs)
 
 
+def _effects(params: Params, schema: Schema, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """B_α, B_W and B_V of the attributes of a column's items, [feature], [feature, hidden] and [feature, factor]."""
+    assert params.effects is not None
+    own, first = np.asarray(params.effects, np.float64)[schema.effect_slices[name]], 1 + params.n_hidden
+    return own[:, 0], own[:, 1:first], own[:, first:]
+
+
 def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarray) -> Params:
     """The parameters of profiles in the place of sites: B f for each."""
-    assert params.effects is not None
-    own = np.asarray(features, np.float32) @ np.asarray(params.effects)[schema.effect_slices[name]]
-    n, first = len(features), 1 + params.n_hidden
+    own = (jnp.asarray(features @ each, jnp.float32) for each in _effects(params, schema, name))
+    parts = dict(zip(("site_bias", "weights", "loadings"), own, strict=True))
     scale = np.asarray(params.gauge.scale)[schema.slices[name].start]
-    return params._replace(
-        effects=None,
-        presence=None,
-        site_bias=jnp.asarray(own[:, 0]),
-        weights=jnp.asarray(own[:, 1:first]),
-        loadings=jnp.asarray(own[:, first:]),
-        gauge=Gauge(jnp.zeros((n, 1), jnp.float32), jnp.full(n, scale, jnp.float32)),
-    )
+    gauge = Gauge(jnp.zeros((len(features), 1), jnp.float32), jnp.full(len(features), scale, jnp.float32))
+    return params._replace(effects=None, presence=None, gauge=gauge, **parts)
 
 
 @partial(jax.jit, static_argnames=("how",))
@@ -391,22 +390,17 @@ def chances(
 
 def worths(params: Params, schema: Schema, name: str, evidence: Buckets | None, how: How) -> np.ndarray:
     """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
-    assert params.effects is not None
-    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
     hidden, factors = np.asarray(params.hidden_mean)[None, :], np.zeros((1, params.n_factors))
     if evidence is not None:
         hidden, _, factors = evidence.by_chunks(lambda rows: moments.features(params, rows, how))
-    first = 1 + params.n_hidden
-    return np.asarray(effects[:, 0][None, :] + hidden @ effects[:, 1:first].T + factors @ effects[:, first:].T)
+    bias, weights, loadings = _effects(params, schema, name)
+    return np.asarray(bias[None, :] + hidden @ weights.T + factors @ loadings.T)
 
 
 def _places(design: Design) -> list[tuple[Any, slice]]:
     """Each attribute, and which features are its own."""
-    found, begin = [], 0
-    for each in design.attributes:
-        found.append((each, slice(begin, begin + len(each.features))))
-        begin += len(each.features)
-    return found
+    ends = np.cumsum([len(each.features) for each in design.attributes]).tolist()
+    return [(each, slice(end - len(each.features), end)) for each, end in zip(design.attributes, ends, strict=True)]
 
 
 def _contrasts(design: Design) -> np.ndarray:
@@ -426,13 +420,10 @@ def errors(
     of the effects over people in the model. Parameters are those of the leading member.
     """
     design = schema[name].design
-    assert params.effects is not None
     assert block.tasks is not None
     assert design is not None
-    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
-    first, rate = 1 + params.n_hidden, np.asarray(params.hidden_mean, np.float64)
-    weights, loadings = effects[:, 1:first] * np.sqrt(rate * (1.0 - rate)), effects[:, first:]
-    spread = weights @ weights.T + loadings @ loadings.T
+    (_, weights, loadings), rate = _effects(params, schema, name), np.asarray(params.hidden_mean, np.float64)
+    spread = (weights * rate * (1.0 - rate)) @ weights.T + loadings @ loadings.T
     size, unit = block.tasks.size, 1.0 if block.tasks.noise == "gumbel" else np.pi / np.sqrt(6.0)
     tier, row = block.tier[:, 0].reshape(-1, size), block.lists.row[::size]
     features = design.matrix[block.lists.site].reshape(len(tier), size, -1)
@@ -440,8 +431,8 @@ def errors(
     chance = np.exp(utility - utility.max(axis=1, keepdims=True, initial=-1e300))
     chance = chance / np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
     around = features - np.einsum("ts,tsf->tf", chance, features)[:, None, :]
-    n_features, n_rows = features.shape[2], block.n_rows
-    own = np.zeros((n_rows, n_features, n_features))
+    n_features = features.shape[2]
+    own = np.zeros((block.n_rows, n_features, n_features))
     np.add.at(own, row, unit**2 * np.einsum("ts,tsf,tsg->tfg", chance, around, around))
     weight = own @ np.linalg.inv(np.eye(n_features) + spread @ own)
     to_shown, found = _contrasts(design), []

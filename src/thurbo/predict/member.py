@@ -128,7 +128,7 @@ class MemberQuery:
         return np.asarray(self.evidence.by_chunks(lambda rows: moments.observed(rows)[:, :first]))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> MemberAnswers:
-        """The answers of a column, of all rows or of some lines; with `own`, the evidence has their cells, and loses them."""
+        """The answers of a column, of all rows or of some lines; with `own`, the evidence has their cells."""
         column = self.schema[name]
         _ = column.form  # raises an error for a column that is not part of the model
         if not column.is_listed:

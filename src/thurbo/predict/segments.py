@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -56,6 +55,7 @@ def _moments(values: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Profiler = Callable[[Column, Block], Profile]
 
 MOST_SEGMENTS = 10  # largest number that "auto" tries
 STABLE = 0.8  # adjusted Rand index with bootstrap samples
@@ -242,8 +242,8 @@ def segments(
     number_of = np.argsort(order)
     labels, ones = number_of[labels].astype(np.int64), np.ones(len(apart))
     each, gaps = np.append(figures.each, ones)[order], np.append(gaps, ones > 0)[order]
-    answers = list(_answers(schema, blocks, labels, weight, len(each), lambda name: schema[name].form.profile))
-    stated = list(_answers(schema, blocks, labels, weight, len(each), lambda name: partial(statements, schema[name])))
+    answers = list(_answers(schema, blocks, labels, weight, lambda column, block: column.form.profile(block)))
+    stated = list(_answers(schema, blocks, labels, weight, statements))
     profiles = []
     for k, stability in enumerate(each.tolist()):
         own = weight[labels == k]
@@ -424,17 +424,12 @@ def _best(tried: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _answers(
-    schema: Schema,
-    blocks: Mapping[str, Block],
-    labels: IntArray,
-    weight: FloatArray,
-    n: int,
-    profile: Callable[[str], Callable[[Block], Profile]],
+    schema: Schema, blocks: Mapping[str, Block], labels: IntArray, weight: FloatArray, profile: Profiler
 ) -> Iterator[dict[str, Any]]:
     """Every answer, as `profile` of its question says it, in every segment, compared with all rows."""
-    member = (labels[:, None] == np.arange(n)) * weight[:, None]
+    member = (labels[:, None] == np.arange(labels.max() + 1)) * weight[:, None]
     for name in schema.modelled:
-        lines = profile(name)(blocks[name])
+        lines = profile(schema[name], blocks[name])
         observed = ~np.isnan(lines.values)
         value = np.where(observed, lines.values, 0.0)
         total, total_here = weight @ observed, member.T @ observed  # [answer], [segment, answer]
