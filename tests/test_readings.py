@@ -47,16 +47,6 @@ def question(member: int) -> MemberQuery:
     return MemberQuery(own.params, own.schema, blocks, evidence, How(method="mean-field", n_steps=5))
 
 
-def test_what_is_known_about_rows_is_kept() -> None:
-    whole, rows = question(0), np.asarray([5, 3, 70])
-    alone = whole.rows(rows).known
-    assert whole.known is not None
-    assert alone is not None
-    kept = whole.rows(rows).__dict__["known"]
-    for one, other in zip(kept[:2], alone[:2], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
 def test_without_dependence_all_rows_are_predicted_like_one() -> None:
     found = question(0)
     assert not found._is_independent

@@ -24,7 +24,7 @@ from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.model import Query
+from thurbo.predict.model import Query, Rows
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
 from thurbo.table.columns.cells import Block, Cells, Entries
@@ -143,11 +143,7 @@ def _texts(column: Column) -> list[str]:
 
 
 def table(
-    query: Query,
-    names: Sequence[str],
-    statistic: str,
-    items: Any,
-    on_column: Callable[[dict[str, Any]], None] = lambda record: None,
+    query: Query, names: Sequence[str], statistic: str, items: Any, on_column: Callable[[dict[str, Any]], None]
 ) -> dict[str, np.ndarray]:
     """Predicted cells of several columns; `on_column` is called after each, with a record for a progress display."""
     found: dict[str, np.ndarray] = {}
@@ -202,20 +198,19 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> OpenCells:
+def gaps(rows: Rows, kinds: frozenset[str]) -> OpenCells:
     """Cells of a table to impute: empty ones, and declared missing values of the given kinds, by question that has any.
 
     An answer in several columns is a gap if all of them are; one that is known as an interval, and a list, are none.
     """
     found: OpenCells = {}
-    for name in schema.modelled:
-        column = schema[name]
-        if column.is_listed:
-            continue
-        given = {source: table.cells(source) for source in column.source_columns(name)}
-        found[name] = column.gaps(name, given, kinds, blocks[name].answered)
+    for name in rows.schema.modelled:
+        column = rows.schema[name]
+        if not column.is_listed:
+            given = {source: rows.table.cells(source) for source in column.source_columns(name)}
+            found[name] = column.gaps(name, given, kinds, rows.blocks[name].answered)
     found = {name: gone for name, gone in found.items() if any(missing.any() for missing in gone.values())}
-    return applicable(schema, table, found, kinds)
+    return applicable(rows, found, kinds)
 
 
 class Filled(NamedTuple):
@@ -248,24 +243,16 @@ class Filled(NamedTuple):
         return cls(sum(part.n_rows for part in parts), where, cells, certainty, parts[0].lists)
 
 
-def filled(
-    query: Query,
-    table: Table,
-    blocks: Mapping[str, Block],
-    statistic: str,
-    kinds: frozenset[str],
-    items: Any,
-    how_sure: bool,
-) -> Filled:
+def filled(query: Query, rows: Rows, statistic: str, kinds: frozenset[str], items: Any, how_sure: bool) -> Filled:
     """The best prediction of every gap of a table that is to be filled, and lists with items added."""
     schema, cells, certainty = query.schema, dict[str, np.ndarray](), dict[str, Certainty]()
-    open_cells = gaps(schema, table, blocks, kinds)
+    open_cells = gaps(rows, kinds)
     for name, by_column in open_cells.items():
         is_open, form = np.any(list(by_column.values()), axis=0), schema[name].form
-        rows, place = np.flatnonzero(is_open), np.cumsum(is_open) - 1
+        lines, place = np.flatnonzero(is_open), np.cumsum(is_open) - 1
         # A question of several columns can have gaps beside answers: these are not evidence about their own question.
-        own = bool(query.blocks[name].answered[rows].any())
-        asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
+        own = bool(query.blocks[name].answered[lines].any())
+        asked = query.about(name, Lines(lines, np.zeros_like(lines)), own)
         predicted = form.cells(name, asked, statistic)
         cells |= {source: np.asarray(values)[place] for source, values in predicted.items()}  # any, if it is no gap
         if how_sure:
@@ -275,10 +262,9 @@ def filled(
             sure = form.certainty(asked, values)
             for source, missing in by_column.items():
                 certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
-    open_cells = settle(schema, table, open_cells, kinds, cells, certainty)
-    where = {name: missing for each in open_cells.values() for name, missing in each.items()}
-    lists = with_items(query, table, items, statistic)
-    return Filled(table.n_rows, where, {name: cells[name] for name in where}, certainty, lists)
+    where, n_rows = settle(rows, open_cells, kinds, cells, certainty), rows.table.n_rows
+    lists = with_items(query, rows.table, items, statistic)
+    return Filled(n_rows, where, {name: cells[name] for name in where}, certainty, lists)
 
 
 def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapping[str, Certainty]) -> Flags:
@@ -299,9 +285,10 @@ def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapp
 
 
 def applicable(
-    schema: Schema, table: Table, gaps: OpenCells, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
+    rows: Rows, gaps: OpenCells, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
 ) -> OpenCells:
     """The gaps of questions that were asked, by gates and imputed `cells`; all if `kinds` has "not applicable"."""
+    schema, table = rows.schema, rows.table
     if not schema.skips or NOT_APPLICABLE in kinds:
         return gaps
     where = {source: missing for gone in gaps.values() for source, missing in gone.items()}
@@ -319,29 +306,25 @@ def applicable(
 
 
 def settle(
-    schema: Schema,
-    table: Table,
-    gaps: OpenCells,
-    kinds: Collection[str],
-    cells: dict[str, np.ndarray],
-    certainty: dict[str, Certainty],
-) -> OpenCells:
-    """The gaps that are filled once gates are imputed; `cells` and `certainty` of gates that follow are changed."""
-    if not schema.skips:
-        return gaps
-    for gate, (value, rows) in routing.deduced(schema, schema.skips, table).items():
+    rows: Rows, gaps: OpenCells, kinds: Collection[str], cells: dict[str, np.ndarray], certainty: dict[str, Certainty]
+) -> dict[str, np.ndarray]:
+    """The gaps that are filled once gates are imputed, by column of the table: which rows, [row].
+
+    The `cells` and `certainty` of gates that follow are changed.
+    """
+    schema = rows.schema
+    for gate, (value, which) in routing.deduced(schema, schema.skips, rows.table).items() if schema.skips else ():
         for source, gap in gaps.get(gate, {}).items():
             told = schema[gate].to_columns(gate, np.asarray([value]))[source]
-            cells[source] = np.where(rows, told, cells[source].astype(np.result_type(told, cells[source])))
+            cells[source] = np.where(which, told, cells[source].astype(np.result_type(told, cells[source])))
             if source in certainty:
-                known = np.where(rows & gap, 1.0, certainty[source].values)
+                known = np.where(which & gap, 1.0, certainty[source].values)
                 certainty[source] = certainty[source]._replace(values=known)
-    found = applicable(schema, table, gaps, kinds, cells)
-    for name, gone in gaps.items():
-        for source in set(gone) & set(certainty):
-            left = found.get(name, {}).get(source, np.zeros(table.n_rows, bool))
-            certainty[source] = certainty[source]._replace(values=np.where(left, certainty[source].values, np.nan))
-    return found
+    left = applicable(rows, gaps, kinds, cells)
+    where = {source: gap for gone in left.values() for source, gap in gone.items()}
+    for source, own in certainty.items():
+        certainty[source] = own._replace(values=np.where(where.get(source, False), own.values, np.nan))
+    return where
 
 
 def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str] = ()) -> dict[str, np.ndarray]:

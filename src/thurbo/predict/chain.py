@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from thurbo.latent.evidence import Evidence
-from thurbo.predict.member import MemberQuery
+from thurbo.predict.member import MemberQuery, without
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import Predictive, drawn_codes
 from thurbo.table.columns.cells import ARRAYS, Block
@@ -119,21 +119,16 @@ def before(
 
     An entry that is not known is not listed either: which items are rated can be a signal.
     """
-    lists = [name for name in later if query.schema[name].is_listed]
-    entries = {**entries, **{name: np.ones(len(query.blocks[name].lists.site), bool) for name in lists}}
     members = []
     for each in query.members:
-        evidence, where = each.evidence if rows is None else each.evidence.rows(rows), each.schema.slices
-        hidden = [evidence.shared[where[name]] for name in later if name not in lists]
+        evidence = each.evidence if rows is None else each.evidence.rows(rows)
+        masked = {name: np.ones(evidence.n_rows, bool) for name in later if each.blocks[name].entries is None}
+        masked |= {name: np.ones(len(each.blocks[name].lists.site), bool) for name in later if name not in masked}
         if own is not None:
-            hidden.append(evidence.shared[where[own[0]]][own[1] if each.blocks[own[0]].family == "levels" else 0 :])
-        shared = np.concatenate([np.zeros(0, np.int64), *hidden]).astype(np.int64)
-        row, slot = [np.repeat(np.arange(evidence.n_rows), len(shared))], [np.tile(shared, evidence.n_rows)]
-        for name, gone in entries.items():
-            row.append(each.blocks[name].lists.row[gone])
-            slot.append(evidence.entry_slots(where[name].start)[gone])
+            block, first = each.blocks[own[0]], own[1] if each.blocks[own[0]].family == "levels" else 0
+            masked[own[0]] = np.tile(np.arange(len(block.sites)) >= first, (evidence.n_rows, 1))
         how = "exclude" if rows is None else each.how.unobserved
-        rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
+        rest = without(each.schema, each.blocks, evidence, {**masked, **entries}, how, always=True)
         members.append(_same_program(each, replace(each, evidence=rest.replaced(_listed))))
     found = query.with_members(members)
     if rows is None:
@@ -307,7 +302,8 @@ class Draws:
 
     def table(self) -> dict[str, np.ndarray]:
         """The drawn cells by column of the table, [draw]; those that were not drawn are empty."""
-        found = {}
+        sources = (source for name in self.missing for source in self.schema.source_columns[name])
+        found: dict[str, Any] = {source: np.full(len(self.index), None, object) for source in sources}
         for source, parts in self.cells.items():
             lines, values = (np.concatenate(each) for each in zip(*parts, strict=True))
             whole, is_open = np.zeros(len(self.index), values.dtype), np.ones(len(self.index), bool)

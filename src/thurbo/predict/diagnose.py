@@ -326,7 +326,8 @@ def check(query: Query, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
     hows = [replace(query.lead.how, method="exact")]
     if not can_enumerate:
         hows = [replace(query.lead.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
-    better, schema = [query.by(how) for how in hows], query.schema
+    schema = query.schema
+    better = [query.with_members(replace(each, how=how) for each in query.members) for how in hows]
     asks: dict[str, Callable[[Query], np.ndarray]] = {}
     if query.lead.params.n_hidden:
         asks["transform: hidden units"] = lambda asked: _features(asked, "hidden")

@@ -28,7 +28,7 @@ from thurbo.predict.predictive import drawn_codes
 from thurbo.table.columns.cells import ARRAYS, Block, Entries
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io import frames
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import as_table
 from thurbo.table.schema.routing import NOT_APPLICABLE
 from thurbo.table.schema.schema import Schema
 
@@ -98,9 +98,6 @@ def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.G
         draws = chain.Draws(model, rows, index, {name: np.ones(1, bool) for name in shared})
         draws.draw(rng, last=[name for name in shared if rows.blocks[name].answered[0]])
         found = draws.table()
-        for name in shared:  # a question that no row was asked
-            for source in schema.source_columns[name]:
-                found.setdefault(source, np.full(len(index), None, object))
     if schema.listed:
         table = as_table(found or {" ": np.full(len(index), None, object)})
         given = {name: rows.given[name] for name in schema.listed if name in rows.given}
@@ -209,14 +206,15 @@ def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any
         x = joint.draw_modes(key, params, own, n_rows)
     else:
         x = joint.draw(key, params, n_rows, schema) if own is None else joint.draw_given(key, params, own, n_rows)
-    shared = np.arange(schema.n_sites) if given is None else given.shared
-    found = predicted.from_latent(schema, params, x, shared)
+    found = predicted.from_latent(schema, params, x, np.arange(schema.n_sites) if given is None else given.shared)
+    if given is None or own is None or own.sites is None:
+        return found
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
-    for each in () if given is None else given.lists:
+    for each in given.lists:
         name = schema.site_columns[each.first_site]
         column, where = schema[name], schema.slices[name]
-        slots = given.entry_slots(each.first_site)  # type: ignore[union-attr]
-        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)  # type: ignore[union-attr]
+        slots = given.entry_slots(each.first_site)
+        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)
         lines, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
         said = column.form.from_latent(values, sites, cuts[where], scale[where])
         found[name] = column.list_cells(lines, sites, said, n_rows)
@@ -246,7 +244,7 @@ class _Filling(NamedTuple):
     """What is to be filled in: the gaps of a table, and items of its lists."""
 
     query: Query
-    table: Table
+    given: Rows
     gaps: OpenCells
     kinds: frozenset[str]  # of missing answers
     items: Any
@@ -256,16 +254,13 @@ class _Filling(NamedTuple):
     @property
     def rows(self) -> np.ndarray:
         """Whether a row has any gap, [row]."""
-        none = np.zeros(self.table.n_rows, bool)
+        none = np.zeros(self.given.table.n_rows, bool)
         return np.any([none, *(gap for gone in self.gaps.values() for gap in gone.values())], axis=0)
 
     def filled(self, cells: dict[str, np.ndarray], lists: Mapping[str, np.ndarray]) -> Any:
         """The table with lists, and drawn cells, by its columns, in the gaps that are left once gates are drawn."""
-        for source in (source for gone in self.gaps.values() for source in gone):  # questions that no row was asked
-            cells.setdefault(source, np.full(self.table.n_rows, None, object))
-        left = predicted.settle(self.query.schema, self.table, self.gaps, self.kinds, cells, {})
-        where = {source: gap for gone in left.values() for source, gap in gone.items()}
-        return frames.replace_cells(self.table, {source: cells[source] for source in where}, where, lists)
+        where = predicted.settle(self.given, self.gaps, self.kinds, cells, {})
+        return frames.replace_cells(self.given.table, {source: cells[source] for source in where}, where, lists)
 
 
 def complete(
@@ -276,8 +271,7 @@ def complete(
     schema = model.schema
     lists = [name for name in schema.listed if predicted.items_of(name, items_wanted) is not None]
     orders = predicted.orders_as_tables(schema, items_wanted)
-    gaps = predicted.gaps(schema, rows.table, rows.blocks, kinds)
-    wanted = _Filling(model.query(rows), rows.table, gaps, kinds, items_wanted, lists, orders)
+    wanted = _Filling(model.query(rows), rows, predicted.gaps(rows, kinds), kinds, items_wanted, lists, orders)
     by_chain = _by_chain(model, rows, method)
     if method == "sequential" and orders:
         raise _by_gibbs("items are added to an order by Gibbs sampling", column=orders[0])
@@ -305,7 +299,7 @@ def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) ->
         for name in wanted.lists:
             sites = predicted.sites_of(model.schema, name, predicted.items_of(name, wanted.items))
             row, site, values = draw_items(model, rows, name, sites, rng)
-            lists[name] = predicted.longer_list(wanted.query, wanted.table, name, row, site, values)
+            lists[name] = predicted.longer_list(wanted.query, rows.table, name, row, site, values)
         drawn = {source: own.reshape(share.n, -1)[number][place] for source, own in cells.items()}
         completed.append(wanted.filled(drawn, lists))
     return completed

@@ -43,9 +43,6 @@ class Known(NamedTuple):
     factors: np.ndarray | None = None
     whitener: np.ndarray | None = None
 
-    def rows(self, index: np.ndarray) -> Known:
-        return Known(*(leaf[index] for leaf in self if leaf is not None))
-
 
 @dataclass(frozen=True)
 class MemberQuery:
@@ -138,17 +135,10 @@ class MemberQuery:
             lines = Lines(self.blocks[name].lists.row, self.blocks[name].lists.site)
         return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own)
 
-    def rows(self, index: np.ndarray) -> MemberQuery:
-        """Some rows of the same table; what is already known about them is kept."""
-        found, known = replace(self, evidence=self.evidence.rows(index)), self.__dict__.get("known")
-        if known is not None:
-            found.__dict__["known"] = known.rows(index)
-        return found
-
     def hide(self, masked: Mapping[str, np.ndarray]) -> MemberQuery:
         """The same table without the answers at the given lines of columns, [line] each."""
-        rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
-        return replace(self, evidence=rest)
+        masked = with_patterns(self.schema, self.blocks, masked)
+        return replace(self, evidence=without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved))
 
 
 def without(
@@ -159,17 +149,18 @@ def without(
     unobserved: Unobserved,
     always: bool = False,
 ) -> Buckets:
-    """Evidence without the answers at some lines, nor that they were answered; `always` as in `Buckets.hide`."""
+    """Evidence without what columns say at some lines, [line] or [line, site]; `always` as in `Buckets.hide`."""
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for name, lines in with_patterns(schema, blocks, masked).items():
+    for name, lines in masked.items():
         where, entries = schema.slices[name], blocks[name].entries
         if entries is not None:
             row.append(entries.row[lines])
             slot.append(evidence.entry_slots(where.start)[lines])
-            continue
-        places, own = np.flatnonzero(lines), evidence.shared[where]
-        row.append(np.repeat(places, len(own)))
-        slot.append(np.tile(own, len(places)))
+        else:
+            own = evidence.shared[where]
+            places, sites = np.nonzero(np.broadcast_to(lines.reshape(len(lines), -1), (len(lines), len(own))))
+            row.append(places)
+            slot.append(own[sites])
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
 
 

@@ -414,20 +414,9 @@ class Query:
     def _values(self) -> dict[tuple[str, int], np.ndarray]:
         return {}
 
-    def rows(self, index: np.ndarray) -> Query:
-        """Some rows of the same table."""
-        pattern = None if self.pattern is None else {name: own[index] for name, own in self.pattern.items()}
-        found = self.with_members([each.rows(index) for each in self.members])
-        places = index if self.places is None else self.places[index]
-        return replace(found, informative=self.informative[index], pattern=pattern, places=places)
-
     def with_members(self, members: Iterable[MemberQuery]) -> Query:
         """The same, as members know the rows otherwise."""
         return replace(self, members=tuple(members))
-
-    def by(self, how: How) -> Query:
-        """The same rows, answered by another method."""
-        return self.with_members(replace(each, how=how) for each in self.members)
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> Query:
         """The same rows without the answers at the given lines of columns, [line] each."""

@@ -40,6 +40,7 @@ REACH, STEP = 7.5, 0.5  # of the nodes of an integral, in deviations: beyond the
 GUMBEL_SCALE = float(np.sqrt(6.0) / np.pi)  # of unit variance
 
 Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
+Items = Int[Array, "row item"]
 Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
 
 
@@ -210,7 +211,7 @@ def _order(depth: int, width: int, form: Any, is_listed: bool, as_log: bool) -> 
     """Lists have the Gumbel form of training."""
     mass: Any = "gumbel" if is_listed else "exact"
 
-    def function(mean: Array, deviation: Array, tier: Int[Array, "row item"]) -> Array:
+    def function(mean: Array, deviation: Array, tier: Items) -> Array:
         n_items = mean.shape[1]
         nothing = Gauge(jnp.zeros((n_items, 1), mean.dtype), jnp.ones(n_items, mean.dtype))
         scale = CLOSER_SCALE if is_listed else 1.0
@@ -222,35 +223,20 @@ def _order(depth: int, width: int, form: Any, is_listed: bool, as_log: bool) -> 
 
 
 @partial(jax.jit, static_argnames=("how", "about"))
-def of_tasks(
-    params: Params,
-    evidence: Evidence,
-    sites: Int[Array, "row item"],
-    tier: Int[Array, "row item"],
-    how: How,
-    about: Tasks,
-) -> Array:
+def of_tasks(params: Params, evidence: Evidence, sites: Items, tier: Items, how: How, about: Tasks) -> Array:
     """P(order of some items) of each row, which has one task with noise of its own."""
 
     def chance(belief: Belief, sites: Array, tier: Array) -> Array:
-        present = tier >= 0
+        present, n_items = tier >= 0, sites.shape[1]
         mean, deviation = belief.at(params, sites, together=True, present=present)
-        n_items = sites.shape[1]
         gauge = Gauge(params.gauge.cuts[sites], params.gauge.scale[sites])
-        slots = (tuple(range(n_items)),)
-        region = comparisons(tier[:, None, :], slots, n_items, about).region(gauge)
+        region = comparisons(tier[:, None, :], (tuple(range(n_items)),), n_items, about).region(gauge)
         deviation = jnp.where(present, deviation, jnp.ones_like(deviation))
         return jnp.exp(region.log_mass(mean, None if belief.state is not None else deviation))
 
+    own, key = (sites, tier), how.key()
     return expectation(
-        chance,
-        params,
-        evidence,
-        how.method,
-        n_steps=how.n_steps,
-        key=how.key(),
-        n_draws=how.n_draws,
-        rowwise=(sites, tier),
+        chance, params, evidence, how.method, n_steps=how.n_steps, key=key, n_draws=how.n_draws, rowwise=own
     )
 
 
