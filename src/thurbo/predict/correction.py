@@ -213,19 +213,16 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
         gate, block, followed = schema[skip.asked_if], blocks.get(skip.asked_if), list(skip.columns)
         for name in followed:  # grows by the questions that depend on those of the skip
             followed += [each for other in schema.skips if other.asked_if == name for each in other.columns]
-        kept = (name for name in dict.fromkeys(followed) if schema[name].sites and not schema[name].is_listed)
-        columns, is_label = tuple(kept), gate.is_one_label and block is not None and block.family != "measured"
-        values = answer_values(block) if is_label and block is not None else np.zeros((0, 0))
-        if not columns or values.shape[1] != 1:
+        columns = tuple(n for n in dict.fromkeys(followed) if schema[n].sites and not schema[n].is_listed)
+        if not columns or block is None or not gate.is_one_label or block.family == "measured":
             continue
-        label = np.nan_to_num(values[:, 0], nan=-1).astype(np.int64)
-        leads = np.asarray([each in skip.values for each in gate.labels])
+        label, leads = gate.codes(block), np.asarray([each in skip.values for each in gate.labels])
         answered = np.any([blocks[name].answered for name in columns], axis=0)
         chance = np.zeros(len(leads))
         for side in (False, True):
             rows = (label >= 0) & (leads[label] == side)
-            share = (weight[rows] @ answered[rows] + ROUTE_PRIOR) / (weight[rows].sum() + 2 * ROUTE_PRIOR)
-            chance[leads == side] = share
+            total = weight[rows].sum() + 2 * ROUTE_PRIOR
+            chance[leads == side] = (weight[rows] @ answered[rows] + ROUTE_PRIOR) / total
         found[skip.asked_if] = (*found.get(skip.asked_if, ()), Route(columns, tuple(chance.tolist())))
     return found
 

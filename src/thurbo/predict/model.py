@@ -145,13 +145,8 @@ def cramers_v(table: np.ndarray, n: float) -> float:
 
 def dependent_pairs(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray) -> tuple[Pair, ...]:
     """The dependence of some pairs of questions with labels, none of which is a gate of the other."""
-    codes = {}
-    for name in schema.modelled:
-        column: Any = schema[name]
-        if not column.is_listed and column.is_one_label and len(column.labels) <= MOST_LABELS:
-            is_band = blocks[name].family == "measured"
-            values = column.codes(blocks[name]) if is_band else answer_values(blocks[name])[:, 0]
-            codes[name] = np.where(np.isnan(values) | (values < 0), -1, values).astype(np.int64)
+    names = [n for n in schema.modelled if schema[n].is_one_label and len(schema[n].labels) <= MOST_LABELS]
+    codes = {name: schema[name].codes(blocks[name]) for name in names}
     gates = {(skip.asked_if, name) for skip in schema.skips for name in skip.columns}
     pairs = [(a, b) for a, b in combinations(codes, 2) if (a, b) not in gates and (b, a) not in gates]
     order, found = np.random.default_rng(0).permutation(len(pairs)), list[Pair]()
