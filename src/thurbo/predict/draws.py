@@ -19,7 +19,6 @@ from thurbo.errors import SchemaError, ThurboError, check_choice, check_whole
 from thurbo.latent import rbm
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.packing import MergeLabels, pack
-from thurbo.latent.rbm import Params
 from thurbo.predict import answers as predicted
 from thurbo.predict import chain, joint
 from thurbo.predict.answers import OpenCells
@@ -305,19 +304,14 @@ def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) ->
     return completed
 
 
-def is_exact(params: Params, method: str) -> bool:
-    """Whether draws are exact: by enumeration, not by Gibbs chains."""
-    possible = params.n_factors == 0 and joint.is_exact(params)
-    if method == "exact" and not possible:
-        sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
-        raise ThurboError(f'{sizes} are too many for exact draws; use method="gibbs"')
-    return possible and method in ("auto", "exact")
-
-
 def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
     """Gaps filled by draws of (h, x) of the leading member."""
     params, schema, query, table, shared = model.params, model.schema, wanted.query, rows.table, rows.evidence.shared
-    exact, problem = is_exact(params, method), None
+    exact, problem = params.n_factors == 0 and joint.is_exact(params), None
+    if method == "exact" and not exact:
+        sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
+        raise ThurboError(f'{sizes} are too many for exact draws; use method="gibbs"')
+    exact = exact and method != "gibbs"  # by enumeration, not by chains
     if wanted.orders:
         problem = _by_gibbs("items are added to an order by Gibbs sampling", column=wanted.orders[0])
     elif exact and (confined := _confined(query, wanted.gaps)):
