@@ -200,11 +200,11 @@ class Draws:
         self.model, self.schema, self.index = model, model.schema, index
         self.base = model.query(rows)
         self.lacking, self.missing = missing, {name: own[index] for name, own in missing.items() if own[index].any()}
-        self.known: dict[int, tuple[Schema, dict[str, Block]]] = {}
-        for each, own in zip(model.members, model.encoded(rows), strict=True):
-            if id(each.schema) not in self.known:
-                blocks = {name: block.rows(index) for name, block in own.blocks.items()}
-                self.known[id(each.schema)] = own.schema, blocks
+        read = {id(own.schema): own for own in model.encoded(rows)}
+        self.known = {
+            key: (own.schema, {name: block.rows(index) for name, block in own.blocks.items()})
+            for key, own in read.items()
+        }
         self.pattern = {name: rows.blocks[name].answered[index] for name in self.schema.modelled}
         self.cells: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.out = {name: np.zeros(len(index), bool) for name in self.schema.modelled}
