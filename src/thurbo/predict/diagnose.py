@@ -140,7 +140,7 @@ def _worst(rhat: np.ndarray, ess: np.ndarray, where: Sequence[str]) -> str:
         badness = np.maximum((rhat - 1.0) / (MOST_RHAT - 1.0), LEAST_ESS / ess)
     row, unit = np.unravel_index(np.where(np.isnan(badness), np.inf, badness).argmax(), rhat.shape)
     figures = f"R-hat {rhat[row, unit]:.2f}, effective sample size {ess[row, unit]:.0f}"
-    return f"hidden{unit}{where[row]}, {figures}"
+    return f"hidden{unit}{where[int(row)]}, {figures}"
 
 
 def _starts(n_chains: int, dtype: np.dtype) -> Float[Array, "chain one"]:
