@@ -315,8 +315,8 @@ def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted:
     if wanted.orders:
         problem = _by_gibbs("items are added to an order by Gibbs sampling", column=wanted.orders[0])
     elif exact and (confined := _confined(query, wanted.gaps)):
-        where = {"row": table.rows[confined[0]], "column": confined[1]}
-        problem = _by_gibbs("an inequality constrains this missing answer", **where)
+        at = {"row": table.rows[confined[0]], "column": confined[1]}
+        problem = _by_gibbs("an inequality constrains this missing answer", **at)
     if problem is not None and method == "exact":
         raise problem
     has_gaps = wanted.rows | bool(wanted.lists or wanted.orders)
