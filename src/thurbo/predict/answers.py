@@ -413,7 +413,7 @@ def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = Non
             problem = "items cannot be added to an order in several columns of the table"
             raise SchemaError(problem, column=name, remedy="use rank(), or leave the column out of items=")
         assert x is not None
-        own = x[:, query.evidence.shared[query.schema.slices[name]]]
+        own = x[:, query.lead.slots(name)]
         is_asked = np.isin(np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items)))
         row, site = np.nonzero(is_asked & (tier < 0))
         entries, _ = from_table(tier)

@@ -352,8 +352,7 @@ def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted:
 def _confined(query: Query, open_cells: OpenCells) -> tuple[int, str] | None:
     """Row and column of a missing answer that is constrained otherwise, such as by an inequality between columns."""
     for name, gone in open_cells.items():
-        slots = query.evidence.shared[query.schema.slices[name]]
-        both = query.lead.seen[:, slots].any(axis=1) & np.any(list(gone.values()), axis=0)
+        both = query.is_known(name) & np.any(list(gone.values()), axis=0)
         if both.any():
             return int(both.argmax()), name
     return None

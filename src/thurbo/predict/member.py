@@ -111,12 +111,13 @@ class MemberQuery:
         Of a gate also those that say whether its follow-up questions were answered: routing has this evidence.
         """
         follow = {each for route in self.routes.get(name, ()) for each in route.columns}
-        sites = [
-            self.evidence.shared[self.schema.slices[other]]
-            for other, column in self.schema.items()
-            if column.patterned and (column.patterned == (name,) or follow.issuperset(column.patterned))
-        ]
-        return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
+        patterned = {other: column.patterned for other, column in self.schema.items() if column.patterned}
+        own = [self.slots(other) for other, of in patterned.items() if of == (name,) or follow.issuperset(of)]
+        return np.concatenate([np.zeros(0, np.int64), *own]).astype(np.int64)
+
+    def slots(self, name: str) -> np.ndarray:
+        """Slots of a question that is no list."""
+        return self.evidence.shared[self.schema.slices[name]]
 
     @cached_property
     def seen(self) -> np.ndarray:
@@ -298,10 +299,6 @@ class MemberAnswers(Ask):
 class SharedAnswers(MemberAnswers):
     """A column with the same sites in every row: one answer for each row."""
 
-    @property
-    def _where(self) -> slice:
-        return self.query.schema.slices[self.name]
-
     def _sites(self, site: int = 0) -> np.ndarray:
         return np.asarray([self.first + site])
 
@@ -313,12 +310,12 @@ class SharedAnswers(MemberAnswers):
     @cached_property
     def _hidden(self) -> np.ndarray:
         """Slots that are removed from the evidence: the column's own, and those that only say that it has an answer."""
-        own, signals = self.query.evidence.shared[self._where], self.query.signals(self.name)
+        own, signals = self.query.slots(self.name), self.query.signals(self.name)
         return np.concatenate([own, signals]) if self.own else signals
 
     @cached_property
     def moments_of_x(self) -> tuple[np.ndarray, np.ndarray]:
-        slots, rows = self.query.evidence.shared[self._where], np.asarray(self.lines.row)
+        slots, rows = self.query.slots(self.name), np.asarray(self.lines.row)
         if not self.own and self.query.known is not None and not self.query.seen[np.ix_(rows, self._hidden)].any():
             known, place = self.query.known, np.ix_(rows, slots)
             return known.mean[place], known.deviation[place]
@@ -357,12 +354,12 @@ class SharedAnswers(MemberAnswers):
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         function = moments.first_choice if self._column.has_context else moments.largest
-        chance, mean = self._expect(function, np.arange(self._where.start, self._where.stop))
+        chance, mean = self._expect(function, self.first + np.arange(len(self._column.sites)))
         return normalised(chance), mean
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of all items) of each row: tiers [row, item], −1 for items that take no part."""
-        sites, own = np.arange(self._where.start, self._where.stop), tier.astype(np.int32)
+        sites, own = self.first + np.arange(len(self._column.sites)), tier.astype(np.int32)
         as_log = self.query.how.method == "mean-field"
         found: np.ndarray = self._expect(moments.order(own, False, as_log), sites, (), (own,))
         return found if as_log else log_of(found)

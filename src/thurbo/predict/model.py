@@ -349,15 +349,16 @@ class Query:
     @cached_property
     def _known_answers(self) -> np.ndarray:
         """Number of answers of each row that are part of the evidence, [row]."""
-        return np.sum([self._is_known(name) for name in self.schema.modelled], axis=0)
+        return np.sum([self.is_known(name) for name in self.schema.modelled], axis=0)
 
-    def _is_known(self, name: str) -> np.ndarray:
+    def is_known(self, name: str) -> np.ndarray:
+        """Rows whose answer to a question that is no list is part of the evidence, [row]."""
         if self.schema[name].is_listed:
             return np.zeros(self.evidence.n_rows, bool)
-        return np.asarray(self.lead.seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
+        return np.asarray(self.lead.seen[:, self.lead.slots(name)].any(axis=1))
 
     def _answered(self, name: str) -> np.ndarray:
-        return self._is_known(name) if self.pattern is None else self.pattern[name]
+        return self.is_known(name) if self.pattern is None else self.pattern[name]
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Predictive:
         """The answers to one question: of all rows, or of some lines. With `own`, an answer's own cell is in the
@@ -367,9 +368,9 @@ class Query:
         weights, row = learned.weights.get(name, self.weights), np.asarray(parts[0].lines.row)
         options: dict[str, Any] = {"exponent": learned.exponent(column), "anchor": learned.anchors.get(name)}
         if options["anchor"] is not None:
-            options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self._is_known(name) if own else 0))[row])
+            options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self.is_known(name) if own else 0))[row])
         if experts := learned.experts.get(name):
-            apart = np.ones(len(row), bool) if own else ~self._is_known(name)[row]  # trees know no other options of it
+            apart = np.ones(len(row), bool) if own else ~self.is_known(name)[row]  # trees know no other options of it
             about: dict[str, Any] = {"known": self.value, "rows": row, "apart": apart}
             options["experts"] = {site: partial(each.mixed, **about) for site, each in experts.items()}
             options["edges"] = getattr(column, "effect_edges", None)  # None for labels
@@ -399,7 +400,7 @@ class Query:
             else:
                 found = answer_values(self.blocks[name])[:, part]
                 found = found if self.places is None else found[self.places]
-                slots = self.evidence.shared[self.schema.slices[name]]
+                slots = self.lead.slots(name)
                 own = slots[part : part + 1] if self.schema[name].family == "levels" else slots
                 found = np.where(self.lead.seen[:, own].any(axis=1), found, np.nan)
             self._values[name, part] = found
