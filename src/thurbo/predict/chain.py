@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from thurbo.latent.evidence import Evidence
-from thurbo.predict.member import MemberQuery, without
+from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import Predictive, drawn_codes
 from thurbo.table.columns.cells import ARRAYS, Block
@@ -119,16 +119,21 @@ def before(
 
     An entry that is not known is not listed either: which items are rated can be a signal.
     """
+    lists = [name for name in later if query.schema[name].is_listed]
+    entries = {**entries, **{name: np.ones(len(query.blocks[name].lists.site), bool) for name in lists}}
     members = []
     for each in query.members:
-        evidence = each.evidence if rows is None else each.evidence.rows(rows)
-        masked = {name: np.ones(evidence.n_rows, bool) for name in later if each.blocks[name].entries is None}
-        masked |= {name: np.ones(len(each.blocks[name].lists.site), bool) for name in later if name not in masked}
+        evidence, where = each.evidence if rows is None else each.evidence.rows(rows), each.schema.slices
+        hidden = [each.slots(name) for name in later if name not in lists]
         if own is not None:
-            block, first = each.blocks[own[0]], own[1] if each.blocks[own[0]].family == "levels" else 0
-            masked[own[0]] = np.tile(np.arange(len(block.sites)) >= first, (evidence.n_rows, 1))
+            hidden.append(each.slots(own[0])[own[1] if each.blocks[own[0]].family == "levels" else 0 :])
+        shared = np.concatenate([np.zeros(0, np.int64), *hidden]).astype(np.int64)
+        row, slot = [np.repeat(np.arange(evidence.n_rows), len(shared))], [np.tile(shared, evidence.n_rows)]
+        for name, gone in entries.items():
+            row.append(each.blocks[name].lists.row[gone])
+            slot.append(evidence.entry_slots(where[name].start)[gone])
         how = "exclude" if rows is None else each.how.unobserved
-        rest = without(each.schema, each.blocks, evidence, {**masked, **entries}, how, always=True)
+        rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
         members.append(_same_program(each, replace(each, evidence=rest.replaced(_listed))))
     found = query.with_members(members)
     if rows is None:

@@ -150,7 +150,7 @@ def without(
     unobserved: Unobserved,
     always: bool = False,
 ) -> Buckets:
-    """Evidence without what columns say at some lines, [line] or [line, site]; `always` as in `Buckets.hide`."""
+    """Evidence without what columns say at some lines, [line] each; `always` as in `Buckets.hide`."""
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for name, lines in masked.items():
         where, entries = schema.slices[name], blocks[name].entries
@@ -158,10 +158,9 @@ def without(
             row.append(entries.row[lines])
             slot.append(evidence.entry_slots(where.start)[lines])
         else:
-            own = evidence.shared[where]
-            places, sites = np.nonzero(np.broadcast_to(lines.reshape(len(lines), -1), (len(lines), len(own))))
-            row.append(places)
-            slot.append(own[sites])
+            places, own = np.flatnonzero(lines), evidence.shared[where]
+            row.append(np.repeat(places, len(own)))
+            slot.append(np.tile(own, len(places)))
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
 
 
