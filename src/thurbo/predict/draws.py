@@ -242,7 +242,6 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
 class _Filling(NamedTuple):
     """What is to be filled in: the gaps of a table, and items of its lists."""
 
-    query: Query
     given: Rows
     gaps: OpenCells
     kinds: frozenset[str]  # of missing answers
@@ -270,7 +269,7 @@ def complete(
     schema = model.schema
     lists = [name for name in schema.listed if predicted.items_of(name, items_wanted) is not None]
     orders = predicted.orders_as_tables(schema, items_wanted)
-    wanted = _Filling(model.query(rows), rows, predicted.gaps(rows, kinds), kinds, items_wanted, lists, orders)
+    wanted = _Filling(rows, predicted.gaps(rows, kinds), kinds, items_wanted, lists, orders)
     by_chain = _by_chain(model, rows, method)
     if method == "sequential" and orders:
         raise _by_gibbs("items are added to an order by Gibbs sampling", column=orders[0])
@@ -292,13 +291,14 @@ def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) ->
         draws = chain.Draws(model, rows, np.tile(some, share.n), missing, routed=NOT_APPLICABLE not in wanted.kinds)
         draws.draw(rng)
         cells = draws.table()
-    place, completed = np.cumsum(wanted.rows) - 1, []
+    place, completed, query = np.cumsum(wanted.rows) - 1, [], model.query(rows) if wanted.lists else None
     for number in range(share.n):
         lists = {}
         for name in wanted.lists:
+            assert query is not None
             sites = predicted.sites_of(model.schema, name, predicted.items_of(name, wanted.items))
             row, site, values = draw_items(model, rows, name, sites, rng)
-            lists[name] = predicted.longer_list(wanted.query, rows.table, name, row, site, values)
+            lists[name] = predicted.longer_list(query, rows.table, name, row, site, values)
         drawn = {source: own.reshape(share.n, -1)[number][place] for source, own in cells.items()}
         completed.append(wanted.filled(drawn, lists))
     return completed
@@ -306,8 +306,8 @@ def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) ->
 
 def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
     """Gaps filled by draws of (h, x) of the leading member."""
-    params, schema, query, table, shared = model.params, model.schema, wanted.query, rows.table, rows.evidence.shared
-    exact, problem = params.n_factors == 0 and joint.is_exact(params), None
+    params, schema, table, shared = model.params, model.schema, rows.table, rows.evidence.shared
+    exact, problem, query = params.n_factors == 0 and joint.is_exact(params), None, model.query(rows)
     if method == "exact" and not exact:
         sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
         raise ThurboError(f'{sizes} are too many for exact draws; use method="gibbs"')
