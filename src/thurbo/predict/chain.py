@@ -1,12 +1,9 @@
 """§4.3 The chain rule over the predictive distribution: answers of a row one after another, each given those before.
 
-The score of a row is the log of the mean, over a few orders of its answers, of Π P(answer | answers before it). This is
-a distribution: it sums to one. Rows are drawn from it, answer by answer, in one of the same orders. Training by
-prediction makes the distribution of an answer given any others right, so only trained distributions are used.
-
-Orders come in pairs, one the reverse of the other; of up to three answers all orders are averaged. A gate comes before
-the questions that it decides about. Answers that are not yet known say nothing: in scores and new rows empty cells are
-no evidence; where empty cells of a row are filled in, the row stays the one that left them empty.
+The score of a row is the log of the mean, over a few orders of its answers, of Π P(answer | answers before it): a
+distribution, of which rows are drawn in one of the same orders. Orders come in pairs, one the reverse of the other; of
+up to three answers all orders are averaged. A gate comes before the questions that it decides about. Answers that are
+not yet known say nothing; where empty cells of a row are filled in, the row stays the one that left them empty.
 """
 
 from __future__ import annotations
