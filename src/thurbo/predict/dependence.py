@@ -73,10 +73,8 @@ class Dependence:
     def frame(self) -> Any:
         """A long table of all pairs: question, known, share, nats."""
         row, column = np.nonzero(~np.eye(len(self.names), dtype=bool))
-        names, figures = (
-            np.asarray(self.names, object),
-            {"share": self.share[row, column], "nats": self.nats[row, column]},
-        )
+        names = np.asarray(self.names, object)
+        figures = {"share": self.share[row, column], "nats": self.nats[row, column]}
         return frames.any_frame({"question": names[row], "known": names[column], **figures})
 
     def _lines(self) -> list[list[str]]:

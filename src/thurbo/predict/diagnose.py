@@ -112,19 +112,19 @@ class Diagnostics(Printed):
         return _worst(self.prior_rhat[None], self.prior_ess[None], [""])
 
     def _lines(self) -> list[tuple[str, str]]:
-        lines = [
+        return [
             ("fit", "converged" if self.converged else "did not converge"),
             ("chains", f"{self.n_chains} chains of {self.n_draws} draws for each of {len(self.rows)} rows"),
+            ("given rows", _verdict(self.mixes, self.worst())),
+            ("prior", _verdict(self.prior_mixes, self.prior_worst())),
+            ("stuck units", ", ".join(f"hidden{unit}" for unit in self.stuck) or "none"),
+            ("saturated units", ", ".join(f"hidden{unit}" for unit in self.saturated) or "none"),
         ]
-        for name, mixes, worst in (
-            ("given rows", self.mixes, self.worst()),
-            ("prior", self.prior_mixes, self.prior_worst()),
-        ):
-            text = f"{int(mixes.sum())} of {len(mixes)} hidden units mix; worst: {worst}"
-            lines.append((name, text if len(mixes) else "no hidden units"))
-        for name, units in (("stuck units", self.stuck), ("saturated units", self.saturated)):
-            lines.append((name, ", ".join(f"hidden{unit}" for unit in units) or "none"))
-        return lines
+
+
+def _verdict(mixes: np.ndarray, worst: str) -> str:
+    text = f"{int(mixes.sum())} of {len(mixes)} hidden units mix; worst: {worst}"
+    return text if len(mixes) else "no hidden units"
 
 
 def _good(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:
