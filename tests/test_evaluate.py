@@ -202,7 +202,7 @@ def test_regressions_find_what_is_there() -> None:
     assert np.abs(guess.mean - signal[asked]).mean() < 0.1
     np.testing.assert_allclose(guess.deviation, 0.3, rtol=0.2)
     assert np.ptp(baseline.logistic(inputs, np.where(known >= 0, 1, -1), asked, 4, rng), axis=0).max() == 0
-    assert len(baseline.some(np.arange(9000), 10, rng)) == baseline.MOST_ROWS
+    assert len(baseline.some(np.arange(9000), 10, rng)) == baseline.QUICK.rows
     assert len(baseline.some(np.arange(9000), 10**7, rng)) == baseline.FEWEST_ROWS
     nothing = baseline.ridge(inputs, signal, known > 9, asked, rng)
     assert (nothing.mean == 0).all()
@@ -416,8 +416,8 @@ def test_regressions_on_very_many_features_keep_what_they_say():
     """Beyond 300 features the strongest directions take their place, and an answer that all features tell is found."""
     rng = np.random.RandomState(0)
     side = rng.randint(0, 2, 400)
-    inputs = side[:, None] + 2.0 * rng.normal(size=(400, baseline.MOST_FEATURES + 1))
-    assert baseline.narrowed(inputs[:, :-1], rng).shape == (400, baseline.MOST_FEATURES)
+    inputs = side[:, None] + 2.0 * rng.normal(size=(400, baseline.QUICK.features + 1))
+    assert baseline.narrowed(inputs[:, :-1], rng).shape == (400, baseline.QUICK.features)
     assert baseline.narrowed(inputs, rng).shape == (400, baseline.N_DIRECTIONS)
     asked = np.arange(300, 400)
     chance = baseline.logistic(inputs, np.where(np.arange(400) < 300, side, -1), asked, 2, rng)

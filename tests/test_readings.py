@@ -15,7 +15,7 @@ from thurbo.fit import fitting, members, population
 from thurbo.latent import packing
 from thurbo.predict import model
 from thurbo.predict import moments as distributions
-from thurbo.predict.member import MemberQuery, without
+from thurbo.predict.member import MemberQuery
 from thurbo.predict.moments import How
 from thurbo.table.io.frames import as_table
 
@@ -45,26 +45,6 @@ def question(member: int) -> MemberQuery:
     blocks = own.schema.compile(table)
     evidence = packing.pack(blocks.values(), "marginalize").on_host()
     return MemberQuery(own.params, own.schema, blocks, evidence, How(method="mean-field", n_steps=5))
-
-
-@pytest.mark.parametrize("member", [0, 1])
-def test_some_rows_without_answers_are_those_of_the_whole_table(member: int) -> None:
-    whole, rng = question(member), np.random.default_rng(1)
-    rows = np.sort(rng.permutation(N)[:60])
-    masked = {name: rng.random(N) < 0.5 for name in ("q0", "q1", "party")}
-    some = without(whole.schema, whole.blocks, whole.evidence, masked, "marginalize", rows=rows)
-    expected = whole.hide(masked).evidence.rows(rows)
-    np.testing.assert_array_equal(some.by_chunks(distributions.observed), expected.by_chunks(distributions.observed))
-
-
-def test_what_is_known_about_rows_is_kept() -> None:
-    whole, rows = question(0), np.asarray([5, 3, 70])
-    alone = whole.rows(rows).known
-    assert whole.known is not None
-    assert alone is not None
-    kept = whole.rows(rows).__dict__["known"]
-    for one, other in zip(kept[:2], alone[:2], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_without_dependence_all_rows_are_predicted_like_one() -> None:

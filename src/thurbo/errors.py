@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 
 
 class ThurboError(ValueError):
@@ -20,6 +21,13 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
         raise ThurboError(f"{name}={value!r} is not one of {', '.join(known)}")
+
+
+def check_whole(name: str, value: object, least: int, what: str | None = None) -> None:
+    """Raise a ThurboError unless `value` is a whole number of at least `least`; `what` it should have been."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        number = f"a whole number of at least {least}"
+        raise ThurboError(f"{name}={value!r} is not {number if what is None else f'{what}; give {number}'}")
 
 
 class _Located(ThurboError):

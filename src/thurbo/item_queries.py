@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class ItemQueries(Queries):
             items = ranking.wanted(self.schema_, name, rows, items)
             chance = ranking.of_choices(members, rows.blocks[name])
             return ranking.rank(self.schema_, name, rows, chance, top, items, exclude_seen, self.frame_kind_, by)
-        if isinstance(items, Mapping) and items and all(isinstance(own, Mapping) for own in items.values()):
+        if ranking.are_profiles(items):
             return self._rank_profiles(rows, name, items, top)  # by attributes: {item: {attribute: value}}
         # By default only items are ranked that a row says nothing about, unless those it does not name are last.
         kind, items = self.schema_[name], ranking.wanted(self.schema_, name, rows, items)

@@ -401,8 +401,8 @@ class Queries(TransformerMixin):
 
         def ask(part: Table) -> answers.Filled:
             rows = self._read(part, gaps=gaps)
-            query = self.model_.query(rows, method)
-            return answers.filled(query, part, rows.blocks, statistic, kinds, items, flag)
+            query, how = self.model_.query(rows, method), (statistic, kinds, items, flag)
+            return answers.filled(query, rows, *how)
 
         found = in_pieces(X, ask, answers.Filled.joined)
         filled = frames.replace_cells(X, found.cells, found.where, found.lists)
@@ -790,10 +790,10 @@ class Queries(TransformerMixin):
         >>> print(model.check_method(table))
         method  exact: sums over all states of the hidden units, so there is no error to check
         """
-        which, rows = rows, self._read(self._table(X))
-        chosen = diagnose.chosen_rows(which, rows.table.n_rows, check_random_state(random_state))
-        query, names = self.model_.query(rows), np.asarray(rows.table.rows)
-        return diagnose.check(query.rows(chosen), names[chosen], joint.can_enumerate(self.params_))
+        table = self._table(X)
+        read = self._read(table.take(diagnose.chosen_rows(rows, table.n_rows, check_random_state(random_state))))
+        labels = np.asarray(read.table.rows)
+        return diagnose.check(self.model_.query(read), labels, joint.can_enumerate(self.params_))
 
     def diagnostics(
         self, X: Any, n_chains: int = 4, n_draws: int = 200, rows: Any = 16, random_state: Any = None

@@ -234,11 +234,11 @@ def fit(
     epochs = epochs if is_complete else 0
     found = {}
     for name in data.schema.with_presence:
-        own = given_items(data.blocks[name])
+        own, _ = given_items(data.blocks[name])
         length = np.diff(own.start)
         rows = np.flatnonzero(length)
         start = np.concatenate([[0], np.cumsum(length[rows])])
-        lists = Lists(start, own.item, data.relative_weight[rows], len(data.schema[name].labels))
+        lists = Lists(start, own.site, data.relative_weight[rows], len(data.schema[name].labels))
         members, goes_on = list[Presence](), True
         while goes_on and len(members) < (N_MEMBERS if epochs else 1):
             what = f"{name} has, {len(members) + 1} of {N_MEMBERS}"

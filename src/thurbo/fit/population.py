@@ -35,7 +35,7 @@ from thurbo.predict import evaluation as masking
 from thurbo.predict import model as models
 from thurbo.predict.correction import Anchor, Correction, calibration_family, learn_routes
 from thurbo.predict.evaluation import ColumnTrial
-from thurbo.predict.member import MemberAnswers, MemberQuery, without
+from thurbo.predict.member import MemberAnswers, MemberQuery, with_patterns, without
 from thurbo.predict.model import MemberSettings, Query, Reading
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
@@ -73,8 +73,8 @@ def without_answers(
     """All readings without some answers; also without none, so that it compiles to the same programs."""
 
     def one(own: Data) -> Data:
-        rest = without(own.schema, own.blocks, own.evidence, masked, unobserved, always=True)
-        return own._replace(evidence=rest)
+        every = with_patterns(own.schema, own.blocks, masked)
+        return own._replace(evidence=without(own.schema, own.blocks, own.evidence, every, unobserved, always=True))
 
     return dict(zip(every, members.in_threads(one, every.values()), strict=True))
 

@@ -24,10 +24,10 @@ from thurbo.latent.inference import gibbs
 from thurbo.latent.inference.meanfield import mean_field
 from thurbo.latent.rbm import Params
 from thurbo.predict.member import MemberQuery
-from thurbo.predict.model import Query
+from thurbo.predict.model import Query, Rows
 from thurbo.predict.moments import How
 from thurbo.predict.predictive import Predictive
-from thurbo.table.columns.cells import Block, Cells
+from thurbo.table.columns.cells import Block, Cells, Entries
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms import Certainty, Lines
 from thurbo.table.columns.listed import from_table
@@ -62,6 +62,12 @@ def items_of(name: str, items: Any) -> Any:
     return items.get(name) if isinstance(items, Mapping) else items
 
 
+def refuse_text(name: str, items: Any) -> None:
+    """Refuse one text in place of a list of items."""
+    if isinstance(items, str):
+        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+
+
 def check_items(schema: Schema, items: Any) -> None:
     """Refuse items where no column has any, or where they are given for another column."""
     if items is None:
@@ -80,18 +86,13 @@ def lines_of(query: Query, name: str, items: Any) -> Lines | None:
     items = items_of(name, items)
     if items is None or not query.schema[name].is_listed:
         return None
-    if isinstance(items, str):
-        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    refuse_text(name, items)
     sites, n_rows = sites_of(query.schema, name, items), query.evidence.n_rows
     return Lines(np.repeat(np.arange(n_rows), len(sites)), np.tile(sites, n_rows))
 
 
 def probabilities(query: Query, name: str, items: Any = None) -> np.ndarray:
-    """P(label | all other evidence in the row): [row, label], of lists [row, item, level].
-
-    For levels, bands and categories the rows sum to one; for an order it is P(this item is the best); for options each
-    number is P(this option is selected).
-    """
+    """P(label | all other evidence in the row), [row, label], of lists [row, item, level]: see `Form.probabilities`."""
     return _answer(query, name, items, "predict_proba", Predictive.probabilities, not query.schema[name].form.asks_rows)
 
 
@@ -110,11 +111,15 @@ def _answer(
     return found.reshape(query.evidence.n_rows, -1, *found.shape[1:]) if is_listed and by_item else found
 
 
+def with_labels(schema: Schema) -> list[str]:
+    """Questions with labels, except lists."""
+    return [name for name in schema.modelled if schema[name].labels and not schema[name].is_listed]
+
+
 def all_probabilities(query: Query) -> np.ndarray:
     """P(label) of all columns with labels, except lists, in the order of the schema: [row, label]."""
-    schema = query.schema
-    names = [name for name in schema.modelled if schema[name].labels and not schema[name].is_listed]
-    if schema.listed and not names:
+    names = with_labels(query.schema)
+    if query.schema.listed and not names:
         problem = "all columns are lists of items, as in a sparse matrix, so there is no table of labels"
         raise SchemaError(problem, remedy="say column= and items=[...]")
     found = [probabilities(query, name) for name in names]
@@ -127,8 +132,7 @@ def named_probabilities(schema: Schema, found: np.ndarray, name: str | None) -> 
         raise ThurboError("probabilities of several items for each row are no table; leave out out=")
     if name is not None:
         return dict(zip(_texts(schema[name]), found.T, strict=True))
-    names = [each for each in schema.modelled if schema[each].labels and not schema[each].is_listed]
-    titles = [f"{each}: {text}" for each in names for text in _texts(schema[each])]
+    titles = [f"{each}: {text}" for each in with_labels(schema) for text in _texts(schema[each])]
     return dict(zip(titles, found.T, strict=True))
 
 
@@ -139,18 +143,14 @@ def _texts(column: Column) -> list[str]:
 
 
 def table(
-    query: Query,
-    names: Sequence[str],
-    statistic: str,
-    items: Any,
-    on_column: Callable[[dict[str, Any]], None] = lambda record: None,
+    query: Query, names: Sequence[str], statistic: str, items: Any, on_column: Callable[[dict[str, Any]], None]
 ) -> dict[str, np.ndarray]:
     """Predicted cells of several columns; `on_column` is called after each, with a record for a progress display."""
     found: dict[str, np.ndarray] = {}
     for done, name in enumerate(names, start=1):
         asked = query.about(name, lines_of(query, name, items))
         if query.schema[name].is_listed:
-            values = asked.values(statistic)
+            values = query.schema[name].form.values(asked, statistic)
             found[name] = query.schema[name].list_cells(*asked.lines, values, query.evidence.n_rows)
         else:
             found |= query.schema[name].form.cells(name, asked, statistic)
@@ -191,66 +191,26 @@ def kinds_named(schema: Schema, fill: Any) -> frozenset[str]:
     for each in (fill,) if isinstance(fill, (str, int, float)) else fill or ():
         word = str(plain(each)).strip().casefold()
         if word not in known and word not in ALWAYS_KNOWN:
-            remedy = (
-                f"{suggestion(each, every)}the kinds are {listing(sorted(every)) or 'none'}; {ALL} means all of them"
-            )
+            known_kinds = listing(sorted(every)) or "none"
+            remedy = f"{suggestion(each, every)}the kinds are {known_kinds}; {ALL} means all of them"
             raise ThurboError(f"fill={show(each)} is not a kind of missing answer that the schema declares; {remedy}")
         found |= every if word == ALL else known.get(word, set())
     return frozenset(found)
 
 
-def gaps(schema: Schema, table: Table, blocks: Mapping[str, Block], kinds: frozenset[str] = frozenset()) -> OpenCells:
-    """Cells of a table that are to be imputed, for every question that has any: empty cells, and cells with a declared
-    missing value of one of the given kinds. Other declared values ("refused", "not applicable") are kept, and so are
-    empty cells of questions that were not asked, unless "not applicable" is one of the kinds.
+def gaps(rows: Rows, kinds: frozenset[str]) -> OpenCells:
+    """Cells of a table to impute: empty ones, and declared missing values of the given kinds, by question that has any.
 
-    An answer in several columns (a ranking, options) is a gap if all of them are. An answer that is known as an
-    interval (by its ends, its band or as censored) is not a gap. A list has no gaps: items are added only if they are
-    asked for.
+    An answer in several columns is a gap if all of them are; one that is known as an interval, and a list, are none.
     """
     found: OpenCells = {}
-    for name in schema.modelled:
-        column = schema[name]
-        if column.is_listed:
-            continue
-        given = {source: table.cells(source) for source in column.source_columns(name)}
-        gone = column.gaps(name, given, kinds, blocks[name].answered)
-        if any(missing.any() for missing in gone.values()):
-            found[name] = gone
-    return applicable(schema, table, found, kinds)
-
-
-class Guessed(NamedTuple):
-    """Predicted cells by column of the table [row], arbitrary in rows without a gap; how sure each is, NaN there."""
-
-    cells: dict[str, np.ndarray]
-    certainty: dict[str, Certainty]
-
-
-def guesses(query: Query, gaps: OpenCells, statistic: str, how_sure: bool = False) -> Guessed:
-    """The best prediction for every gap, by column of the table; other rows have an arbitrary cell.
-
-    The posterior of a row is computed once for all its gaps, except for a question with an `Answered` column of its
-    own, which is no evidence about it.
-    """
-    found = Guessed({}, {})
-    for name, by_column in gaps.items():
-        rows = np.flatnonzero(np.any(list(by_column.values()), axis=0))
-        # A question of several columns can have gaps beside answers: these are not evidence about their own question.
-        own = bool(query.blocks[name].answered[rows].any())
-        asked = query.about(name, Lines(rows, np.zeros(len(rows), np.int64)), own)
-        predicted = query.schema[name].form.cells(name, asked, statistic)
-        place = np.zeros(query.evidence.n_rows, np.int64)
-        place[rows] = np.arange(len(rows))
-        found.cells.update({source: np.asarray(values)[place] for source, values in predicted.items()})
-        if how_sure:
-            values = next(iter(predicted.values()))
-            if len(predicted) > 1 and query.schema[name].is_one_label:
-                values = as_table(predicted).answers(query.schema, name).values
-            sure = query.schema[name].form.certainty(asked, values)
-            for source, missing in by_column.items():
-                found.certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
-    return found
+    for name in rows.schema.modelled:
+        column = rows.schema[name]
+        if not column.is_listed:
+            given = {source: rows.table.cells(source) for source in column.source_columns(name)}
+            found[name] = column.gaps(name, given, kinds, rows.blocks[name].answered)
+    found = {name: gone for name, gone in found.items() if any(missing.any() for missing in gone.values())}
+    return applicable(rows, found, kinds)
 
 
 class Filled(NamedTuple):
@@ -268,42 +228,43 @@ class Filled(NamedTuple):
         if len(parts) == 1:
             return parts[0]
 
-        def of(name: str, held: list[np.ndarray | None], nothing: Any = None) -> np.ndarray:
-            kind = next(each.dtype for each in held if each is not None)
-            own = [
-                (np.zeros(part.n_rows, kind) if nothing is None else np.full(part.n_rows, nothing)) if h is None else h
-                for part, h in zip(parts, held, strict=True)
-            ]
-            return np.concatenate(own)
+        def whole(held: Sequence[Mapping[str, np.ndarray]], nothing: Any = 0) -> dict[str, np.ndarray]:
+            found = {}
+            for name in dict.fromkeys(name for own in held for name in own):
+                kind = next(own[name].dtype for own in held if name in own)
+                each = zip(parts, held, strict=True)
+                found[name] = np.concatenate([own.get(name, np.full(part.n_rows, nothing, kind)) for part, own in each])
+            return found
 
-        names = dict.fromkeys(name for part in parts for name in part.where)
-        where = {name: of(name, [part.where.get(name) for part in parts]) for name in names}
-        cells = {name: of(name, [part.cells.get(name) for part in parts]) for name in names}
-        certainty = {}
-        for name in dict.fromkeys(name for part in parts for name in part.certainty):
-            each = [part.certainty.get(name) for part in parts]
-            kind = next(own.kind for own in each if own is not None)
-            certainty[name] = Certainty(kind, of(name, [own and own.values for own in each], np.nan))
+        where, cells = whole([part.where for part in parts]), whole([part.cells for part in parts])
+        sure = whole([{name: own.values for name, own in part.certainty.items()} for part in parts], np.nan)
+        kinds = {name: own.kind for part in parts for name, own in part.certainty.items()}
+        certainty = {name: Certainty(kinds[name], values) for name, values in sure.items()}
         return cls(sum(part.n_rows for part in parts), where, cells, certainty, parts[0].lists)
 
 
-def filled(
-    query: Query,
-    table: Table,
-    blocks: Mapping[str, Block],
-    statistic: str,
-    kinds: frozenset[str],
-    items: Any,
-    how_sure: bool,
-) -> Filled:
+def filled(query: Query, rows: Rows, statistic: str, kinds: frozenset[str], items: Any, how_sure: bool) -> Filled:
     """The best prediction of every gap of a table that is to be filled, and lists with items added."""
-    schema = query.schema
-    open_cells = gaps(schema, table, blocks, kinds)
-    found = guesses(query, open_cells, statistic, how_sure=how_sure)
-    open_cells = settle(schema, table, open_cells, kinds, found.cells, found.certainty)
-    where = {name: missing for each in open_cells.values() for name, missing in each.items()}
-    cells, lists = {name: found.cells[name] for name in where}, with_items(query, table, items, statistic)
-    return Filled(table.n_rows, where, cells, found.certainty, lists)
+    schema, cells, certainty = query.schema, dict[str, np.ndarray](), dict[str, Certainty]()
+    open_cells = gaps(rows, kinds)
+    for name, by_column in open_cells.items():
+        is_open, form = np.any(list(by_column.values()), axis=0), schema[name].form
+        lines, place = np.flatnonzero(is_open), np.cumsum(is_open) - 1
+        # A question of several columns can have gaps beside answers: these are not evidence about their own question.
+        own = bool(query.blocks[name].answered[lines].any())
+        asked = query.about(name, Lines(lines, np.zeros_like(lines)), own)
+        predicted = form.cells(name, asked, statistic)
+        cells |= {source: np.asarray(values)[place] for source, values in predicted.items()}  # any, if it is no gap
+        if how_sure:
+            values = next(iter(predicted.values()))
+            if len(predicted) > 1 and schema[name].is_one_label:
+                values = as_table(predicted).answers(schema, name).values
+            sure = form.certainty(asked, values)
+            for source, missing in by_column.items():
+                certainty[source] = sure._replace(values=np.where(missing, sure.values[place], np.nan))
+    where, n_rows = settle(rows, open_cells, kinds, cells, certainty), rows.table.n_rows
+    lists = with_items(query, rows.table, items, statistic)
+    return Filled(n_rows, where, {name: cells[name] for name in where}, certainty, lists)
 
 
 def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapping[str, Certainty]) -> Flags:
@@ -324,12 +285,10 @@ def flags(names: Sequence[str], where: Mapping[str, np.ndarray], certainty: Mapp
 
 
 def applicable(
-    schema: Schema, table: Table, gaps: OpenCells, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
+    rows: Rows, gaps: OpenCells, kinds: Collection[str], cells: Mapping[str, np.ndarray] | None = None
 ) -> OpenCells:
-    """The gaps without empty cells of questions that were not asked, unless `kinds` has "not applicable".
-
-    `cells` are imputed cells by column of the table: with them, imputed gates decide as well.
-    """
+    """The gaps of questions that were asked, by gates and imputed `cells`; all if `kinds` has "not applicable"."""
+    schema, table = rows.schema, rows.table
     if not schema.skips or NOT_APPLICABLE in kinds:
         return gaps
     where = {source: missing for gone in gaps.values() for source, missing in gone.items()}
@@ -347,36 +306,29 @@ def applicable(
 
 
 def settle(
-    schema: Schema,
-    table: Table,
-    gaps: OpenCells,
-    kinds: Collection[str],
-    cells: dict[str, np.ndarray],
-    certainty: dict[str, Certainty],
-) -> OpenCells:
-    """The gaps that are filled once gates are imputed; `cells` and `certainty` of gates that follow are changed."""
-    if not schema.skips:
-        return gaps
-    for gate, (value, rows) in routing.deduced(schema, schema.skips, table).items():
+    rows: Rows, gaps: OpenCells, kinds: Collection[str], cells: dict[str, np.ndarray], certainty: dict[str, Certainty]
+) -> dict[str, np.ndarray]:
+    """The gaps that are filled once gates are imputed, by column of the table: which rows, [row].
+
+    The `cells` and `certainty` of gates that follow are changed.
+    """
+    schema = rows.schema
+    for gate, (value, which) in routing.deduced(schema, schema.skips, rows.table).items() if schema.skips else ():
         for source, gap in gaps.get(gate, {}).items():
             told = schema[gate].to_columns(gate, np.asarray([value]))[source]
-            cells[source] = np.where(rows, told, cells[source].astype(np.result_type(told, cells[source])))
+            cells[source] = np.where(which, told, cells[source].astype(np.result_type(told, cells[source])))
             if source in certainty:
-                known = np.where(rows & gap, 1.0, certainty[source].values)
+                known = np.where(which & gap, 1.0, certainty[source].values)
                 certainty[source] = certainty[source]._replace(values=known)
-    found = applicable(schema, table, gaps, kinds, cells)
-    for name, gone in gaps.items():
-        for source in set(gone) & set(certainty):
-            left = found.get(name, {}).get(source, np.zeros(table.n_rows, bool))
-            certainty[source] = certainty[source]._replace(values=np.where(left, certainty[source].values, np.nan))
-    return found
+    left = applicable(rows, gaps, kinds, cells)
+    where = {source: gap for gone in left.values() for source, gap in gone.items()}
+    for source, own in certainty.items():
+        certainty[source] = own._replace(values=np.where(where.get(source, False), own.values, np.nan))
+    return where
 
 
 def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Cells of complete rows, by column of the table, with those that the row would not have been asked left empty.
-
-    Questions in `given` are kept: they are conditions of the rows.
-    """
+    """Cells of complete rows without those that the row would not have been asked; `given` are conditions, and stay."""
     found = dict(cells)
     for name, skips in in_order(schema.skips):
         if name in given or not schema[name].sites or schema[name].is_listed:
@@ -395,45 +347,25 @@ def emptied(schema: Schema, cells: dict[str, np.ndarray], given: Collection[str]
     return found
 
 
-class GivenItems(NamedTuple):
-    """Items of each row: entries start[r] to start[r + 1] belong to row r. Tiers are −1 if they have no order."""
-
-    start: np.ndarray  # [row + 1]
-    item: np.ndarray  # [entry] position among the items of the column
-    tier: np.ndarray  # [entry]
-
-    @property
-    def row(self) -> np.ndarray:
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+def given_items(block: Block) -> tuple[Entries, np.ndarray]:
+    """Items that each row has in its list or order, and the tier of each entry, −1 if they have no order."""
+    return from_table(block.tier) if block.entries is None else (block.entries, block.tier[:, 0])
 
 
-def given_items(block: Block) -> GivenItems:
-    """Items that each row has in its list or order."""
-    if block.entries is not None:
-        return GivenItems(block.entries.start, block.entries.site, np.asarray(block.tier[:, 0]))
-    return _of_tiers(block.tier, block.tier >= 0)
-
-
-def named_items(column: Column, block: Block) -> GivenItems:
+def named_items(column: Column, block: Block) -> Entries:
     """Items that each row names; without those that are below them because the row does not name them."""
     if block.entries is not None or not column.is_last:
-        return given_items(block)
+        return given_items(block)[0]
     is_whole = block.tier.max(axis=1, keepdims=True) == block.tier.shape[1] - 1  # no two items on one tier
-    return _of_tiers(block.tier, (block.tier > 0) | is_whole)
-
-
-def _of_tiers(tier: np.ndarray, which: np.ndarray) -> GivenItems:
-    row, item = np.nonzero(which)
-    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))])
-    return GivenItems(start, item, tier[row, item])
+    return from_table(np.where((block.tier > 0) | is_whole, block.tier, -1))[0]
 
 
 def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
     """E[x | e] of every item that a row rates or ranks, [entry]; it keeps the order that the row states."""
-    own, shared = given_items(query.blocks[name]), query.evidence.shared
+    (own, tier), shared = given_items(query.blocks[name]), query.evidence.shared
     where, is_listed = query.schema.slices[name], query.schema[name].is_listed
-    slot = query.evidence.entry_slots(where.start) if is_listed else shared[where][own.item]
-    place = np.arange(len(own.item)) - own.start[own.row]
+    slot = query.evidence.entry_slots(where.start) if is_listed else shared[where][own.site]
+    place = np.arange(len(own.site)) - own.start[own.row]
     slots = np.full((query.evidence.n_rows, int(np.diff(own.start).max(initial=0))), -1)
     slots[own.row, place] = slot
 
@@ -441,21 +373,12 @@ def stated_utilities(query: MemberQuery, name: str) -> np.ndarray:
         mean = np.asarray(slot_means(query.params, rows, query.how, smooth=is_listed))
         return np.take_along_axis(mean, np.maximum(wanted, 0), axis=1)
 
-    return _in_order(own, query.evidence.by_chunks(chunk, slots)[own.row, place].astype(np.float64))
-
-
-def _in_order(own: GivenItems, utility: np.ndarray) -> np.ndarray:
-    """Utilities that rise with the tiers of a row: means of the Gumbel approximation nearly do."""
-    if not (own.tier >= 0).any():
-        return utility
-    order = np.lexsort((utility, own.tier, own.row))
-    found = utility[order]
-    starts = np.flatnonzero(np.diff(own.row[order], prepend=-1))
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        found[begin:end] = np.maximum.accumulate(found[begin:end])
-    out = np.empty_like(utility)
-    out[order] = found
-    return out
+    utility = query.evidence.by_chunks(chunk, slots)[own.row, place].astype(np.float64)
+    if (tier >= 0).any():  # means of the Gumbel approximation nearly rise with the tiers of a row
+        order = np.lexsort((utility, tier, own.row))
+        for row in np.split(order, np.flatnonzero(np.diff(own.row[order])) + 1):
+            utility[row] = np.maximum.accumulate(utility[row])
+    return utility
 
 
 @partial(jax.jit, static_argnames=("how", "smooth"))
@@ -479,28 +402,23 @@ def orders_as_tables(schema: Schema, items: Any) -> list[str]:
 
 
 def in_orders(query: Query, table: Table, items: Any, x: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """The cells of orders that are kept as a table, with the given items added; `x` are utilities [row, shared slot].
-
-    Without `x` they are the means E[x | e], by mean-field.
-    """
+    """Cells of orders kept as a table, with items added by utilities x [row, shared slot] or, without, E[x | e]."""
     found: dict[str, np.ndarray] = {}
     names = orders_as_tables(query.schema, items)
     if names and x is None:
-        x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.params, rows, query.how)))
+        x = query.evidence.by_chunks(lambda rows: np.asarray(slot_means(query.lead.params, rows, query.lead.how)))
     for name in names:
-        column, block = query.schema[name], query.blocks[name]
+        column, tier = query.schema[name], query.blocks[name].tier
         if column.source_columns(name) != (name,):
             problem = "items cannot be added to an order in several columns of the table"
             raise SchemaError(problem, column=name, remedy="use rank(), or leave the column out of items=")
         assert x is not None
-        own = x[:, query.evidence.shared[query.schema.slices[name]]]
-        asked = np.zeros(len(own), bool)[:, None] | np.isin(
-            np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items))
-        )
-        row, site = np.nonzero(asked & (block.tier < 0))
-        entries, _ = from_table(block.tier)
-        old = own[entries.row, entries.site]
-        found[name] = _extended(column, table.cells(name), row, site, own[row, site], entries, old)
+        own = x[:, query.lead.slots(name)]
+        is_asked = np.isin(np.arange(own.shape[1]), sites_of(query.schema, name, items_of(name, items)))
+        row, site = np.nonzero(is_asked & (tier < 0))
+        entries, _ = from_table(tier)
+        old = entries, own[entries.row, entries.site]
+        found[name] = _extended(column, table.cells(name), row, site, own[row, site], *old)
     return found
 
 
@@ -516,20 +434,22 @@ def _extended(
     return found
 
 
+def longer_list(query: Query, table: Table, name: str, row: np.ndarray, site: np.ndarray, values: Any) -> np.ndarray:
+    """The cells of a column of lists with items added: (row, site) pairs and their scores."""
+    old = query.blocks[name].lists, stated_utilities(query.lead, name)
+    return _extended(query.schema[name], table.cells(name), row, site, values, *old)
+
+
 def with_items(query: Query, table: Table, items: Any, statistic: str) -> dict[str, np.ndarray]:
     """Every column of lists or orders with the given items added where a row lacks them; other columns unchanged."""
     found = in_orders(query, table, items)
     for name in query.schema.modelled:
-        column, entries = query.schema[name], query.blocks[name].entries
         lines = lines_of(query, name, items)
-        if name not in found and lines is None and name in table.lists:
-            found[name] = column.given_cells(table.cells(name))  # a long table has no such column yet
-        if entries is None or lines is None:
-            continue
-        asked = query.about(name, lines)
-        new = np.flatnonzero(asked.entry < 0)
-        values = query.about(name, Lines(lines.row[new], lines.site[new])).values(statistic)
-        place = lines.row[new], lines.site[new]
-        old = entries, stated_utilities(query.lead, name)
-        found[name] = _extended(column, table.cells(name), *place, values, *old)
+        if lines is not None:
+            new = np.flatnonzero(query.about(name, lines).entry < 0)
+            row, site = lines.row[new], lines.site[new]
+            values = query.schema[name].form.values(query.about(name, Lines(row, site)), statistic)
+            found[name] = longer_list(query, table, name, row, site, values)
+        elif name not in found and name in table.lists:
+            found[name] = query.schema[name].given_cells(table.cells(name))  # a long table has no such column yet
     return found

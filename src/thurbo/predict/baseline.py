@@ -33,7 +33,6 @@ class Limits(NamedTuple):
 
 QUICK = Limits(5000, 2_000_000, 300)
 FULL = Limits(20_000, 10_000_000, 1000)  # for comparisons whose models are fitted to the same cells
-MOST_ROWS, MOST_NUMBERS, MOST_FEATURES = QUICK
 N_DIRECTIONS = 64
 FEWEST_ROWS = 500
 SPLIT_SEED = 0
@@ -72,10 +71,14 @@ def narrowed(inputs: Array, rng: Random, limits: Limits = QUICK) -> Array:
     return found / np.maximum(found[few].std(axis=0), 1e-9)
 
 
-def _ready(inputs: Array, known: Array, rng: Random, weight: Weight, limits: Limits) -> tuple[Array, Array, Array]:
-    """The features, the rows with a known answer that a regression is fitted to, and the weight of every row."""
+def _ready(
+    inputs: Array, known: Array, rng: Random, weight: Weight, limits: Limits
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The features; rows with a known answer to fit to, three quarters of them to fit candidates, the rest; weights."""
     weight, inputs = np.ones(len(known)) if weight is None else weight, narrowed(inputs, rng, limits)
-    return inputs, some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits), weight
+    rows = some(np.flatnonzero(known & (weight > 0)), inputs.shape[1], rng, limits)
+    order, n_outer = rng.permutation(len(rows)), len(rows) // 4
+    return inputs, rows, rows[order[n_outer:]], rows[order[:n_outer]], weight
 
 
 def logistic(
@@ -88,11 +91,10 @@ def logistic(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    inputs, rows, weight = _ready(inputs, code >= 0, rng, weight, limits)
+    inputs, rows, inner, outer, weight = _ready(inputs, code >= 0, rng, weight, limits)
     base = shares(code[rows], n_labels, weight[rows])
     if len(np.unique(code[rows])) < 2:
         return np.tile(base, (len(asked), 1))
-    inner, outer = _split(rows, rng)
 
     def predicted(penalty: float, known: Array, asked: Array) -> Array:
         with warnings.catch_warnings(), one_thread():
@@ -105,12 +107,6 @@ def logistic(
     if len(outer) >= 10 and len(np.unique(code[inner])) > 1:
         penalty = min(PENALTIES, key=lambda each: _log_loss(predicted(each, inner, outer), code[outer], weight[outer]))
     return predicted(penalty, rows, asked)
-
-
-def _split(rows: Array, rng: Random) -> tuple[Array, Array]:
-    """Three quarters of the rows to fit candidates, and a quarter to choose among them."""
-    order = rng.permutation(len(rows))
-    return rows[order[len(rows) // 4 :]], rows[order[: len(rows) // 4]]
 
 
 def _log_loss(chance: Array, code: Array, weight: Array) -> float:
@@ -134,7 +130,7 @@ def ridge(
     """
     from sklearn.linear_model import RidgeCV
 
-    inputs, rows, weight = _ready(inputs, known, rng, weight, limits)
+    inputs, rows, _, _, weight = _ready(inputs, known, rng, weight, limits)
     if len(rows) < 3:
         mean, deviation = spread(target[rows])
         shape = (len(asked), *target.shape[1:])
@@ -154,11 +150,10 @@ def boosting(
     """P(label) of the rows `asked`, [asked, label], by gradient boosting of trees with 8 leaves; see `logistic`."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    inputs, rows, weight = _ready(inputs, code >= 0, rng, weight, limits)
+    inputs, rows, inner, outer, weight = _ready(inputs, code >= 0, rng, weight, limits)
     base = shares(code[rows], n_labels, weight[rows])
     if len(rows) < FEWEST_BOOSTED or len(np.unique(code[rows])) < 2:
         return np.tile(base, (len(asked), 1))
-    inner, outer = _split(rows, rng)
     fitted = partial(_boosted, HistGradientBoostingClassifier, inputs, code, weight)
     with one_thread():
         n_rounds = ROUNDS[0]
@@ -186,11 +181,10 @@ def boosted_numbers(
     """Numbers [row] of the rows `asked` by gradient boosting; the standard deviation is that of the quarter kept."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    inputs, rows, weight = _ready(inputs, known, rng, weight, limits)
+    inputs, rows, inner, outer, weight = _ready(inputs, known, rng, weight, limits)
     if len(rows) < FEWEST_BOOSTED:
         mean, deviation = spread(target[rows], weight[rows])
         return Normal(np.full(len(asked), mean), np.full(len(asked), deviation))
-    inner, outer = _split(rows, rng)
     fitted = partial(_boosted, HistGradientBoostingRegressor, inputs, target, weight)
     with one_thread():
         stages = _at_rounds(fitted(inner, ROUNDS[-1]).staged_predict(inputs[outer]))

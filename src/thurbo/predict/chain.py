@@ -1,12 +1,9 @@
 """§4.3 The chain rule over the predictive distribution: answers of a row one after another, each given those before.
 
-The score of a row is the log of the mean, over a few orders of its answers, of Π P(answer | answers before it). This is
-a distribution: it sums to one. Rows are drawn from it, answer by answer, in one of the same orders. Training by
-prediction makes the distribution of an answer given any others right, so only trained distributions are used.
-
-Orders come in pairs, one the reverse of the other; of up to three answers all orders are averaged. A gate comes before
-the questions that it decides about. Answers that are not yet known say nothing: in scores and new rows empty cells are
-no evidence; where empty cells of a row are filled in, the row stays the one that left them empty.
+The score of a row is the log of the mean, over a few orders of its answers, of Π P(answer | answers before it): a
+distribution, of which rows are drawn in one of the same orders. Orders come in pairs, one the reverse of the other; of
+up to three answers all orders are averaged. A gate comes before the questions that it decides about. Answers that are
+not yet known say nothing; where empty cells of a row are filled in, the row stays the one that left them empty.
 """
 
 from __future__ import annotations
@@ -14,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from thurbo.latent.evidence import Evidence
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import Predictive, drawn_codes
 from thurbo.table.columns.cells import ARRAYS, Block
 from thurbo.table.columns.forms import Lines
+from thurbo.table.columns.values import blanked
 from thurbo.table.io.frames import as_table
 from thurbo.table.schema import routing
 from thurbo.table.schema.schema import Schema
@@ -34,21 +34,12 @@ STRENGTH = 20.0  # drawn rows by which the correction of shares is pulled to non
 N_ROUNDS = 30  # of the search for this correction
 
 
-def gates_of(schema: Schema) -> dict[str, list[str]]:
-    """The gates of each question."""
-    found: dict[str, list[str]] = {}
-    for skip in schema.skips:
-        for name in skip.columns:
-            found.setdefault(name, []).append(skip.asked_if)
-    return found
-
-
-def gates_first(names: Sequence[str], gates: Mapping[str, Sequence[str]]) -> list[str]:
+def gates_first(schema: Schema, names: Sequence[str]) -> list[str]:
     """The same questions, each after its gates; otherwise in the given order."""
     found: dict[str, None] = {}
 
     def place(name: str, above: tuple[str, ...] = ()) -> None:
-        for gate in gates.get(name, ()):
+        for gate in (skip.asked_if for skip in schema.skips if name in skip.columns):
             if gate in names and gate not in found and gate not in above:
                 place(gate, (*above, name))
         found.setdefault(name)
@@ -60,12 +51,12 @@ def gates_first(names: Sequence[str], gates: Mapping[str, Sequence[str]]) -> lis
 
 def orders_of(schema: Schema) -> list[list[str]]:
     """A fixed set of orders of all questions: pairs of an order and its reverse, each with gates first."""
-    names, gates = list(schema.modelled), gates_of(schema)
+    names = list(schema.modelled)
     n_pairs = int(np.clip(MOST_PASSES // max(len(names), 1), 2, N_ORDERS)) // 2
     rng, found = np.random.default_rng(0), []
     for _ in range(n_pairs):
         order = [names[place] for place in rng.permutation(len(names))]
-        found += [gates_first(order, gates), gates_first(order[::-1], gates)]
+        found += [gates_first(schema, order), gates_first(schema, order[::-1])]
     return found
 
 
@@ -79,10 +70,10 @@ def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     value, error = np.zeros(n_rows), np.zeros(n_rows)
     answered = np.stack([query.blocks[name].answered for name in schema.modelled], axis=1)
     few = np.zeros(n_rows, bool) if schema.listed else answered.sum(axis=1) <= FEW
-    parts, gates = [(np.flatnonzero(~few), orders_of(schema))], gates_of(schema)
+    parts = [(np.flatnonzero(~few), orders_of(schema))]
     for pattern in np.unique(answered[few], axis=0):
         names = [name for name, has in zip(schema.modelled, pattern, strict=True) if has]
-        every = [list(order) for order in permutations(names) if gates_first(order, gates) == list(order)]
+        every = [list(order) for order in permutations(names) if gates_first(schema, order) == list(order)]
         parts.append((np.flatnonzero(few & (answered == pattern).all(axis=1)), every))
     for index, orders in parts:
         if len(index):
@@ -96,8 +87,7 @@ def log_prob(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int) -> np.ndarray:
     """log P(answers) of some rows in one order; items of lists are in an order of their own, by its number.
 
-    Each answer is given the rows without those to later questions, and to parts of the same one from its own on. With
-    lists the context is all rows, since entries are found by their place in the whole table.
+    With lists the context is all rows, since entries are found by their place in the whole table.
     """
     total, has_lists = np.zeros(query.evidence.n_rows), bool(query.schema.listed)
     for place, name in enumerate(order):
@@ -110,27 +100,52 @@ def _by_order(query: Query, order: Sequence[str], rows: np.ndarray, number: int)
             continue
         lines = Lines(own if has_lists else np.arange(len(own)), np.zeros(len(own), np.int64))
         for part in range(column.form.n_parts()):
-            slots = []
-            for each in query.members:
-                first = part if each.blocks[name].family == "levels" else 0
-                slots.append(np.append(each.evidence.shared[each.schema.slices[name]][first:], _slots(each, later)))
-            context = _without(query, slots, _all_entries(query, later), None if has_lists else own)
-            total[own] += context.about(name, lines, own=False).log_prob(block.rows(own), part)
+            context = before(query, later, (name, part), rows=None if has_lists else own)
+            total[own] += column.form.log_prob(context.about(name, lines, own=False), block.rows(own), part)
     return total[rows]
 
 
-def _slots(member: MemberQuery, names: Sequence[str]) -> np.ndarray:
-    """Slots of some questions that are no lists."""
-    shared = [name for name in names if not member.schema[name].is_listed]
-    every = [member.evidence.shared[member.schema.slices[name]] for name in shared]
-    return np.concatenate([np.zeros(0, np.int64), *every]).astype(np.int64)
+def before(
+    query: Query,
+    later: Sequence[str],
+    own: tuple[str, int] | None = None,
+    entries: Mapping[str, np.ndarray] = MappingProxyType({}),
+    rows: np.ndarray | None = None,
+) -> Query:
+    """Rows, by default all, without later questions, a question from one of its parts on, and some entries of a list.
+
+    An entry that is not known is not listed either: which items are rated can be a signal.
+    """
+    lists = [name for name in later if query.schema[name].is_listed]
+    entries = {**entries, **{name: np.ones(len(query.blocks[name].lists.site), bool) for name in lists}}
+    members = []
+    for each in query.members:
+        evidence, where = each.evidence if rows is None else each.evidence.rows(rows), each.schema.slices
+        hidden = [each.slots(name) for name in later if name not in lists]
+        if own is not None:
+            hidden.append(each.slots(own[0])[own[1] if each.blocks[own[0]].family == "levels" else 0 :])
+        shared = np.concatenate([np.zeros(0, np.int64), *hidden]).astype(np.int64)
+        row, slot = [np.repeat(np.arange(evidence.n_rows), len(shared))], [np.tile(shared, evidence.n_rows)]
+        for name, gone in entries.items():
+            row.append(each.blocks[name].lists.row[gone])
+            slot.append(evidence.entry_slots(where[name].start)[gone])
+        how = "exclude" if rows is None else each.how.unobserved
+        rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
+        members.append(_same_program(each, replace(each, evidence=rest.replaced(_listed))))
+    found = query.with_members(members)
+    if rows is None:
+        return found
+    places = rows if query.places is None else query.places[rows]
+    return replace(found, informative=query.informative[rows], places=places)
+
+
+def _listed(own: Evidence) -> Evidence:
+    """Only slots that are present are listed."""
+    return own if own.listed is None or own.present is None else own._replace(listed=own.listed & own.present)
 
 
 def _same_program(old: MemberQuery, new: MemberQuery) -> MemberQuery:
-    """The new query with parameters that are already on the device in the shape of its program.
-
-    Right if both have the same constraints on the same slots, whatever their rows say.
-    """
+    """The new query with parameters on the device, if the old one has the same constraints on the same slots."""
     new.__dict__["_shaped"] = old._shaped
     return new
 
@@ -155,7 +170,7 @@ def _add_list(query: Query, name: str, later: Sequence[str], number: int, total:
     is_order = block.family == "utility" and block.tasks is None
     turn = np.zeros(len(entries.site), np.int64) if is_order else _turns(block, number)
     for step in range(int(turn.max(initial=-1)) + 1):
-        context = before_entries(query, name, turn >= step, later)
+        context = before(query, later, entries={name: turn >= step})
         own = np.flatnonzero((turn == step) & (block.observed[:, 0] | is_order))
         if not len(own):
             continue
@@ -169,51 +184,9 @@ def _add_list(query: Query, name: str, later: Sequence[str], number: int, total:
         else:
             ask = context.about(name, Lines(entries.row[own], entries.site[own]), own=False)
             said = replace(block, **{each: getattr(block, each)[own] for each in ARRAYS})
-            logs, row = ask.log_prob(said, 0), entries.row[own]
+            logs, row = query.schema[name].form.log_prob(ask, said), entries.row[own]
             row = row if block.tasks is None else row[:: block.tasks.size]
         np.add.at(total, row, logs)
-
-
-def before_entries(query: Query, name: str, hidden: np.ndarray, later: Sequence[str]) -> Query:
-    """All rows without some entries of a list, [entry], and without answers to later questions."""
-    slots = [_slots(each, later) for each in query.members]
-    return _without(query, slots, {name: hidden, **_all_entries(query, later)})
-
-
-def _all_entries(query: Query, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """All entries of those questions that are lists, [entry] by list."""
-    listed = [name for name in names if query.schema[name].is_listed]
-    return {name: np.ones(len(query.blocks[name].lists.site), bool) for name in listed}
-
-
-def _without(
-    query: Query, slots: Sequence[np.ndarray], hidden: Mapping[str, np.ndarray], rows: np.ndarray | None = None
-) -> Query:
-    """Rows, by default all, without some slots of each member and some entries of lists, [entry] by list.
-
-    An entry that is not known is not listed either: which items are rated can be a signal.
-    """
-    members = []
-    for each, shared in zip(query.members, slots, strict=True):
-        evidence = each.evidence if rows is None else each.evidence.rows(rows)
-        row = [np.repeat(np.arange(evidence.n_rows), len(shared))]
-        slot = [np.tile(shared, evidence.n_rows)]
-        for name, gone in hidden.items():
-            row.append(each.blocks[name].lists.row[gone])
-            slot.append(evidence.entry_slots(each.schema.slices[name].start)[gone])
-        how = "exclude" if rows is None else each.how.unobserved
-        rest = evidence.hide(np.concatenate(row), np.concatenate(slot), how, always=True).on_host()
-        if rows is None:
-            rest = rest.replaced(
-                lambda own: (
-                    own if own.listed is None or own.present is None else own._replace(listed=own.listed & own.present)
-                )
-            )
-        members.append(_same_program(each, replace(each, evidence=rest)))
-    if rows is None:
-        return replace(query, members=tuple(members))
-    places = rows if query.places is None else query.places[rows]
-    return replace(query, members=tuple(members), informative=query.informative[rows], places=places)
 
 
 class Draws:
@@ -229,18 +202,16 @@ class Draws:
         self.model, self.schema, self.index = model, model.schema, index
         self.base = model.query(rows)
         self.lacking, self.missing = missing, {name: own[index] for name, own in missing.items() if own[index].any()}
-        self.known: dict[int, tuple[Schema, dict[str, Block]]] = {}
-        for each, own in zip(model.members, model.encoded(rows), strict=True):
-            if id(each.schema) not in self.known:
-                blocks = {name: block.rows(index) for name, block in own.blocks.items()}
-                self.known[id(each.schema)] = own.schema, blocks
+        read = {id(own.schema): own for own in model.encoded(rows)}
+        self.known = {
+            key: (own.schema, {name: block.rows(index) for name, block in own.blocks.items()})
+            for key, own in read.items()
+        }
         self.pattern = {name: rows.blocks[name].answered[index] for name in self.schema.modelled}
-        self.informative, self.absent = rows.informative[index], tuple(rows.absent)
         self.cells: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self.out = {name: np.zeros(len(index), bool) for name in self.schema.modelled}
         self.routed = routed and bool(self.schema.skips)
-        self._starts: dict[str, Predictive] = {}
-        self._targets: dict[tuple[str, int], np.ndarray] = {}
+        self._starts: dict[str, tuple[np.ndarray | None, list[np.ndarray]]] = {}
         self._programs: dict[Any, MemberQuery] = {}
         if self.routed:
             named = {each for skip in self.schema.skips for each in (skip.asked_if, *skip.columns)}
@@ -270,33 +241,34 @@ class Draws:
             kinds = tuple((type(c), c.structure) for bucket in evidence.buckets for c in bucket.constraints)
             members.append(_same_program(self._programs.setdefault((len(members), kinds), new), new))
         pattern = {name: own[lines] for name, own in self.pattern.items()}
-        parts = (self.base.weights, self.base.correction, self.informative[lines], self.absent, pattern)
-        return Query(tuple(members), *parts)
+        informative = self.base.informative[self.index[lines]]
+        return replace(self.base.with_members(members), informative=informative, pattern=pattern)
 
     def _draw(self, name: str, lines: np.ndarray, rng: np.random.Generator, is_stated: bool) -> None:
-        column = self.schema[name]
-        n_parts, rows = column.form.n_parts(), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
+        column, form = self.schema[name], self.schema[name].form
+        n_parts, rows = form.n_parts(), Lines(np.arange(len(lines)), np.zeros(len(lines), np.int64))
         codes = np.zeros((len(lines), n_parts), np.int64)
         within: Block | None = None
         if is_stated:  # what the rows say about it is then no longer part of what is known of them
             within = self.known[id(self.model.members[0].schema)][1][name].rows(lines)
             self._put(name, lines, lambda schema: schema[name].silent(len(lines)))
+        (bands, targets), place = self._start(name), (np.cumsum(self.lacking[name]) - 1)[self.index[lines]]
         ask: Predictive | None = None
         for part in range(n_parts):
             ask = self._query(lines).about(name, rows, own=False)
-            ask.bands_at = self._start(name).bands_at
-            chance = column.form.outcomes(ask, part)
+            ask.bands_at = bands
+            chance = form.outcomes(ask, part)
             if within is None:
-                target = self._target(name, part, lines)
+                target = targets[part][place]
                 chance = with_shares(sharpened(chance, target, self.model.sharpness), target)
             else:
-                chance = chance * np.maximum(column.form.allowed(within, chance, part), 1e-300)
+                chance = chance * np.maximum(form.allowed(within, chance, part), 1e-300)
             codes[:, part] = drawn_codes(chance, rng)
             if n_parts > 1:
                 for _, blocks in self.known.values():
                     blocks[name].code[lines, part] = blocks[name].code_high[lines, part] = codes[:, part]
         assert ask is not None
-        cells = column.form.drawn(name, ask, codes if n_parts > 1 else codes[:, 0], rng, within)
+        cells = form.drawn(name, ask, codes if n_parts > 1 else codes[:, 0], rng, within)
         for source, values in cells.items():
             self.cells.setdefault(source, []).append((lines, np.asarray(values)))
         table = as_table(dict(cells))
@@ -321,55 +293,38 @@ class Draws:
                 if skip.asked_if == name:
                     self._leave_out(other, rows[~self.led[other][rows]])
 
-    def _start(self, name: str) -> Predictive:
-        """What is predicted for the rows that lack an answer, as they were at first."""
+    def _start(self, name: str) -> tuple[np.ndarray | None, list[np.ndarray]]:
+        """Bands of a number, and predictions at first by part of the answer, [row that lacks it, outcome]."""
         if name not in self._starts:
-            rows = np.flatnonzero(self.lacking[name])
+            rows, form = np.flatnonzero(self.lacking[name]), self.schema[name].form
             ask = self.base.about(name, Lines(rows, np.zeros_like(rows)), own=False)
-            ask.bands_at = self.schema[name].form.draw_bands(ask)
-            self._starts[name] = ask
+            ask.bands_at = form.draw_bands(ask)
+            self._starts[name] = ask.bands_at, [form.outcomes(ask, part) for part in range(form.n_parts())]
         return self._starts[name]
-
-    def _target(self, name: str, part: int, lines: np.ndarray) -> np.ndarray:
-        """What was predicted at first for some drawn rows, [draw, outcome]."""
-        if (name, part) not in self._targets:
-            self._targets[name, part] = self.schema[name].form.outcomes(self._start(name), part)
-        place = np.cumsum(self.lacking[name]) - 1
-        return self._targets[name, part][place[self.index[lines]]]
 
     def table(self) -> dict[str, np.ndarray]:
         """The drawn cells by column of the table, [draw]; those that were not drawn are empty."""
-        found = {}
+        sources = (source for name in self.missing for source in self.schema.source_columns[name])
+        found: dict[str, Any] = {source: np.full(len(self.index), None, object) for source in sources}
         for source, parts in self.cells.items():
-            kinds = {values.dtype.kind for _, values in parts}
-            n_drawn = sum(len(lines) for lines, _ in parts)
-            whole: Any = np.full(len(self.index), None, object)
-            if kinds <= set("iuf"):
-                whole = np.full(len(self.index), np.nan)
-            if n_drawn == len(self.index) and len(kinds) == 1 and kinds <= set("biuf"):
-                whole = np.zeros(len(self.index), parts[0][1].dtype)
-            for lines, values in parts:
-                whole[lines] = values
-            found[source] = whole
+            lines, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+            whole, is_open = np.zeros(len(self.index), values.dtype), np.ones(len(self.index), bool)
+            whole[lines], is_open[lines] = values, False
+            found[source] = blanked(whole, is_open)
         return found
 
 
 def sharpened(chance: np.ndarray, start: np.ndarray, power: float) -> np.ndarray:
-    """Probabilities [row, outcome] with a power of what drawn answers have added to those at the start.
-
-    The best prediction from few data is drawn towards independence. Drawn rows would be less dependent than the data:
-    see `Model.sharpness`.
-    """
+    """Probabilities with a power of what drawn answers have added to those at the start: see `Model.sharpness`."""
     first = np.log(np.maximum(start, 1e-30))
     logs = first + power * (np.log(np.maximum(chance, 1e-30)) - first)
     return np.asarray(softmax(logs, axis=1))
 
 
 def with_shares(chance: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Probabilities [row, outcome] with their mean over rows moved to that of `target`.
+    """Probabilities [row, outcome] with their mean over rows moved to that of `target`; of few rows only a part of it.
 
-    Small errors of each prediction would add up along a row, since later answers depend on drawn ones. One number for
-    each outcome is added to all log-probabilities; of few rows only a part of it.
+    Otherwise small errors of each prediction would add up along a row, since later answers depend on drawn ones.
     """
     wanted, logs = target.mean(axis=0), np.log(np.maximum(chance, 1e-30))
     offset = np.zeros(chance.shape[1])

@@ -19,20 +19,20 @@ from thurbo.table.columns.continuous import NARROWEST
 from thurbo.table.schema.schema import Schema
 
 ANSWERED = -1  # the part of a column that says whether it has an answer: 1 or 0
+ROWS_AT_ONCE, MOST_SHOWN = 2000, 5
+LEAST_CHANCE = 1e-30
+SLACK = 1e-6  # in standard units: an end this close to an edge is the edge
+ROUTE_PRIOR = 0.5  # rows of each kind that are added to the counts
 
 
 class Source(NamedTuple):
-    """Something about an answer: the position of its label, or a number in standard units, is above low, up to high.
-
-    part    position among the `answer_values` of its column, or ANSWERED
-    centre  share of such answers among the known ones
-    """
+    """Something about an answer: the position of its label, or a number in standard units, is above low, up to high."""
 
     column: str
-    part: int
+    part: int  # position among the `answer_values` of its column, or ANSWERED
     low: float
     high: float
-    centre: float
+    centre: float  # share of such answers among the known ones
 
     def strength(self, known: FloatArray) -> FloatArray:
         """1 − centre for rows with this answer, −centre with another one, 0 if it is not known: [row]."""
@@ -61,21 +61,14 @@ class Trees(NamedTuple):
     """Boosted trees: log P(label) = base + Σ_t value of the leaf of tree t, up to a constant.
 
     A source that is not known holds to the part that is its share: the row is then in several leaves, by their parts.
-
-    sources  what nodes ask
-    split    source of each node, those of a level after those of the level above: [tree, node]
-    value    of each leaf, [tree, leaf, label]
-    base     [label], where the other question of no table is known
-    tables   P(label | answer to one other question), of which the first that is known is the base
-    gain     what each source and then each table has explained in training, [source + table]
     """
 
-    sources: tuple[Source, ...]
-    split: np.ndarray
-    value: np.ndarray
-    base: np.ndarray
-    tables: tuple[Conditional, ...]
-    gain: np.ndarray
+    sources: tuple[Source, ...]  # what nodes ask
+    split: np.ndarray  # [tree, node] source of each node, those of a level after those of the level above
+    value: np.ndarray  # [tree, leaf, label]
+    base: np.ndarray  # [label] where the other question of no table is known
+    tables: tuple[Conditional, ...]  # the first whose other question is known is the base
+    gain: np.ndarray  # [source + table] what each source and then each table has explained in training
 
     @property
     def used(self) -> dict[str, float]:
@@ -103,9 +96,6 @@ class Trees(NamedTuple):
         return softmax(logs, axis=1), np.concatenate(is_known, axis=1) @ self.gain / max(self.gain.sum(), 1e-12)
 
 
-ROWS_AT_ONCE, MOST_SHOWN = 2000, 5
-
-
 def in_leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
     """The part of each row that is in each leaf, [row, tree, leaf], from that of it that holds, [row, source]."""
     inside, first = np.ones((len(holds), len(split), 1), holds.dtype), 0
@@ -118,16 +108,11 @@ def in_leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
 
 
 class Conditional(NamedTuple):
-    """P(label | answer to one other question).
+    """P(label | answer to one other question)."""
 
-    by      the other question
-    edges   between the parts of its numbers, in standard units, or between the positions of its labels
-    chance  [part, label]
-    """
-
-    by: str
-    edges: np.ndarray
-    chance: np.ndarray
+    by: str  # the other question
+    edges: np.ndarray  # between the parts of its numbers, in standard units, or between the positions of its labels
+    chance: np.ndarray  # [part, label]
 
     def predict(self, known: Callable[[str, int], FloatArray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """P(label) of some rows, [row, label], and whether the other answer is known, [row]."""
@@ -136,15 +121,11 @@ class Conditional(NamedTuple):
 
 
 class Expert(NamedTuple):
-    """Trees beside the members: their weight, and the power of what the mean of both adds to the shares of labels; each
-    where all that the trees use is known.
-
-    Two calibrated predictions are together surer than their mean.
-    """
+    """Trees beside the members; weight and power are those where all that the trees use is known."""
 
     trees: Trees
     weight: float
-    power: float = 1.0
+    power: float = 1.0  # of what the mean adds to shares: two calibrated predictions are together surer than their mean
 
     def mixed(
         self,
@@ -153,10 +134,7 @@ class Expert(NamedTuple):
         rows: np.ndarray,
         apart: np.ndarray | None = None,
     ) -> np.ndarray:
-        """P(label) by members and trees, from that by members, `first`, about some rows: [row, label].
-
-        Trees count where the row says nothing else about the same question (`apart`, [row]).
-        """
+        """P(label) of some rows by members and trees; `apart` are rows that say nothing else about the question."""
         chance, part = self.trees.predict(known, rows)
         return self.join(first, chance, part if apart is None else part * apart)
 
@@ -165,10 +143,6 @@ class Expert(NamedTuple):
         own = (self.weight * part / (1.0 - self.weight + self.weight * part))[:, None]
         base, logs = self.trees.base, np.log(np.maximum((1.0 - own) * first + own * chance, LEAST_CHANCE))
         return np.asarray(softmax(logs + (self.power - 1.0) * part[:, None] * (logs - base), axis=1))
-
-
-LEAST_CHANCE = 1e-30
-SLACK = 1e-6  # in standard units: an end this close to an edge is the edge
 
 
 class TiltedNumbers(NamedTuple):
@@ -182,11 +156,10 @@ class TiltedNumbers(NamedTuple):
     @classmethod
     def of(cls, below: np.ndarray, changed: Callable[[np.ndarray], np.ndarray], edges: np.ndarray) -> TiltedNumbers:
         """From P(z ≤ edge), [line, edge]; `changed` gives new probabilities of the bands from the old, [line, band]."""
-        ends = np.concatenate([np.zeros((len(below), 1)), below, np.ones((len(below), 1))], axis=1)
+        ends = np.pad(below, ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
         first = np.maximum(np.diff(ends, axis=1), LEAST_CHANCE)
         chance = changed(first)
-        ratio = chance / first
-        before = np.concatenate([np.zeros((len(below), 1)), np.cumsum(chance, axis=1)[:, :-1]], axis=1)
+        ratio, before = chance / first, np.pad(np.cumsum(chance, axis=1)[:, :-1], ((0, 0), (1, 0)))
         return cls(edges, ratio, before - ratio * ends[:, :-1], before)
 
     def below(self, z: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -218,9 +191,6 @@ def bands_of(block: Block, edges: np.ndarray) -> np.ndarray:
     return np.where(block.observed[:, 0], found, -1)
 
 
-ROUTE_PRIOR = 0.5  # rows of each kind that are added to the counts
-
-
 class Route(NamedTuple):
     """Follow-up questions of a gate, and P(any of them has an answer) by label of the gate."""
 
@@ -243,53 +213,38 @@ def learn_routes(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray
         gate, block, followed = schema[skip.asked_if], blocks.get(skip.asked_if), list(skip.columns)
         for name in followed:  # grows by the questions that depend on those of the skip
             followed += [each for other in schema.skips if other.asked_if == name for each in other.columns]
-        kept = (name for name in dict.fromkeys(followed) if schema[name].sites and not schema[name].is_listed)
-        columns, is_label = tuple(kept), gate.is_one_label and block is not None and block.family != "measured"
-        values = answer_values(block) if is_label and block is not None else np.zeros((0, 0))
-        if not columns or values.shape[1] != 1:
+        columns = tuple(n for n in dict.fromkeys(followed) if schema[n].sites and not schema[n].is_listed)
+        if not columns or block is None or not gate.is_one_label or block.family == "measured":
             continue
-        label = np.nan_to_num(values[:, 0], nan=-1).astype(np.int64)
-        leads = np.asarray([each in skip.values for each in gate.labels])
+        label, leads = gate.codes(block), np.asarray([each in skip.values for each in gate.labels])
         answered = np.any([blocks[name].answered for name in columns], axis=0)
         chance = np.zeros(len(leads))
         for side in (False, True):
             rows = (label >= 0) & (leads[label] == side)
-            share = (weight[rows] @ answered[rows] + ROUTE_PRIOR) / (weight[rows].sum() + 2 * ROUTE_PRIOR)
-            chance[leads == side] = share
+            total = weight[rows].sum() + 2 * ROUTE_PRIOR
+            chance[leads == side] = (weight[rows] @ answered[rows] + ROUTE_PRIOR) / total
         found[skip.asked_if] = (*found.get(skip.asked_if, ()), Route(columns, tuple(chance.tolist())))
     return found
 
 
 class Anchor(NamedTuple):
-    """Shares of the labels of a column in the training table, by which its predictions are calibrated.
+    """Shares of the labels of a column in the training table, by which its predictions are calibrated."""
 
-    shares       of each label, [site, label]
-    tilt         log of the ratio of these to what is predicted for a row without any answer, [site, label]
-    credibility  part of what the members add to log shares that is kept, [site]
-    """
-
-    shares: np.ndarray
-    tilt: np.ndarray
-    credibility: np.ndarray
+    shares: np.ndarray  # [site, label]
+    tilt: np.ndarray  # [site, label] log of the ratio of these to what is predicted for a row without any answer
+    credibility: np.ndarray  # [site] part of what the members add to log shares that is kept
 
 
 @dataclass(frozen=True)
 class Correction:
-    """What a model has learned about the predictions of its members.
+    """What a model has learned about the predictions of its members, by column."""
 
-    weights    of the members for each column, where they differ from those for all columns: [member]
-    exponents  powers of probabilities, by kind of column
-    anchors    shares of labels
-    routes     what follow-up questions say about their gates
-    experts    what predicts an answer beside the members, by question and site
-    follows    answers that follow from a question: `chance` is P(answer | label of this question), as evidence about it
-    """
-
-    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
-    exponents: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)  # [member], if not those for all columns
+    exponents: Mapping[str, float] = field(default_factory=dict)  # powers of probabilities, by kind of column
     anchors: Mapping[str, Anchor] = field(default_factory=dict)
-    routes: Routes = field(default_factory=dict)
-    experts: Mapping[str, Mapping[int, Expert]] = field(default_factory=dict)
+    routes: Routes = field(default_factory=dict)  # what follow-up questions say about their gates
+    experts: Mapping[str, Mapping[int, Expert]] = field(default_factory=dict)  # by question and site
+    # Answers that follow from a question: `chance` is P(answer | label of this question), as evidence about it.
     follows: Mapping[str, tuple[Conditional, ...]] = field(default_factory=dict)
 
     def exponent(self, column: Column) -> float:

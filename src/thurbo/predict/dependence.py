@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thurbo.predict.member import normalised
 from thurbo.predict.model import Query
 from thurbo.table.columns import Block
 from thurbo.table.columns.forms import Answers, Ask
@@ -71,12 +72,10 @@ class Dependence:
     @property
     def frame(self) -> Any:
         """A long table of all pairs: question, known, share, nats."""
-        n = len(self.names)
-        row, column = (each.ravel() for each in np.indices((n, n)))
-        kept = row != column
+        row, column = np.nonzero(~np.eye(len(self.names), dtype=bool))
         names = np.asarray(self.names, object)
-        data = {"question": names[row], "known": names[column], "share": self.share.ravel(), "nats": self.nats.ravel()}
-        return frames.any_frame({key: values[kept] for key, values in data.items()})
+        figures = {"share": self.share[row, column], "nats": self.nats[row, column]}
+        return frames.any_frame({"question": names[row], "known": names[column], **figures})
 
     def _lines(self) -> list[list[str]]:
         texts = dict(zip(self.names, self.texts, strict=True))
@@ -89,25 +88,23 @@ class Dependence:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        lines = ["".join(f"<td>{escape(text)}</td>" for text in (share, *pair)) for *pair, share in self._lines()]
-        caption, body = (
-            "Strongest relations: share of uncertainty removed",
-            "".join(f"<tr>{line}</tr>" for line in lines),
-        )
+        lines = ("".join(f"<td>{escape(text)}</td>" for text in (share, *pair)) for *pair, share in self._lines())
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        caption = "Strongest relations: share of uncertainty removed"
         return f"<table><caption>{caption}</caption><tbody>{body}</tbody></table>"
 
 
 class Told(NamedTuple):
-    """Rows of the table whose answer to one question the model is told: question, row and weight of each."""
+    """Rows of the table whose answer to one question the model is told."""
 
-    column: NDArray[Any]
+    column: NDArray[Any]  # the question
     row: NDArray[Any]
     weight: FloatArray
 
 
 def told_rows(schema: Schema, blocks: Mapping[str, Block], weight: FloatArray, random: np.random.RandomState) -> Told:
     """One row for each label of a question, by its share; of other questions a sample of the answers."""
-    columns, rows, weights = list[str](), list[int](), list[float]()
+    found = list[tuple[str, int, float]]()
     for name in shared_questions(schema):
         answers = schema[name].form.answers(name, blocks[name])
         n_labels = len(answers.labels) if answers.exclusive and not answers.prefix else 0
@@ -117,10 +114,9 @@ def told_rows(schema: Schema, blocks: Mapping[str, Block], weight: FloatArray, r
             chosen = [(int(own.argmax()), float(part)) for own, part in zip(counts > 0, share, strict=True) if part > 0]
         else:
             chosen = _sampled(answers, weight, random)
-        columns += [name] * len(chosen)
-        rows += [row for row, _ in chosen]
-        weights += [share for _, share in chosen]
-    return Told(np.asarray(columns, object), np.asarray(rows, np.int64), np.asarray(weights))
+        found += [(name, row, share) for row, share in chosen]
+    columns, rows, weights = ([each[place] for each in found] for place in range(3))
+    return Told(np.asarray(columns, object), np.asarray(rows, np.int64), np.asarray(weights, np.float64))
 
 
 def shared_questions(schema: Schema) -> list[str]:
@@ -141,29 +137,22 @@ def _sampled(answers: Answers, weight: FloatArray, random: np.random.RandomState
 
 
 def dependence(query: Query, told: Told) -> Dependence:
-    """Predict every question for the rows of `told`, of which `query` has all answers.
-
-    That other answers are missing must not be evidence in `query`.
-    """
+    """Predict every question for the rows of `told`; missing answers must not be evidence in `query`."""
     names = shared_questions(query.schema)
     # All answers but one are hidden in each row.
     alone = query.hide({name: told.column != name for name in names})
-    found, nats = np.full((len(names), len(names)), np.nan), np.full((len(names), len(names)), np.nan)
+    share, nats = (np.full((len(names), len(names)), np.nan) for _ in range(2))
     weight = np.where(told.column[None, :] == np.asarray(names, object)[:, None], told.weight, 0.0)
     kept = weight.any(axis=1)  # questions with answers
-    share = weight[kept] / weight[kept].sum(axis=1, keepdims=True)
     for place, name in enumerate(names):
         chance = predicted(query.schema, name, alone.about(name, own=False))
-        nats[place, kept], found[place, kept] = information(chance, share)
-        nats[place, place] = found[place, place] = np.nan
-    return Dependence(tuple(names), found, nats, tuple(query.schema.display_names[name] for name in names))
+        nats[place, kept], share[place, kept] = information(chance, normalised(weight[kept]))
+        nats[place, place] = share[place, place] = np.nan
+    return Dependence(tuple(names), share, nats, tuple(query.schema.display_names[name] for name in names))
 
 
 def predicted(schema: Schema, name: str, ask: Ask) -> FloatArray:
-    """Predicted distributions, [row, variable, value]: labels, the two values of each option, or bins of a number.
-
-    The five bins have equal probability over all rows.
-    """
+    """P(label), of the two values of each option, or of bins with equal shares of a number: [row, variable, value]."""
     column = schema[name]
     if column.labels:
         chance = column.form.probabilities(ask)
@@ -176,10 +165,7 @@ def predicted(schema: Schema, name: str, ask: Ask) -> FloatArray:
 
 
 def information(chance: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mutual information of answers with these predictions, [row, variable, value], and its share of the entropy.
-
-    `share` are the shares of the rows in each group that is told one question, [group, row]; both results are [group].
-    """
+    """Mutual information of answers with predictions, and its share of the entropy; `share` is [group, row]."""
     chance = np.maximum(chance, 1e-12).reshape(len(chance), -1)
     overall = share @ chance
     entropy = -(overall * np.log(overall)).sum(axis=1)

@@ -8,7 +8,7 @@ evidence of a row as inequalities, Eq. (5): as text, and as ⟨A, b, c⟩ in lat
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from thurbo._typing import Array, Float, PRNGKey
-from thurbo.errors import ConvergenceWarning, ThurboError
+from thurbo.errors import ConvergenceWarning, ThurboError, check_whole
 from thurbo.latent import rbm
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.inference import diagnostics, gibbs
@@ -105,11 +105,11 @@ class Diagnostics(Printed):
 
     def worst(self) -> str:
         """The hidden unit and row with the worst mixing, as text; empty without hidden units."""
-        return _worst(self.rhat, self.ess, self.rows)
+        return _worst(self.rhat, self.ess, [f" in row {row}" for row in self.rows])
 
     def prior_worst(self) -> str:
         """The hidden unit with the worst mixing of its prior chains, as text; empty without hidden units."""
-        return _worst(self.prior_rhat[None], self.prior_ess[None])
+        return _worst(self.prior_rhat[None], self.prior_ess[None], [""])
 
     def _lines(self) -> list[tuple[str, str]]:
         return [
@@ -122,26 +122,25 @@ class Diagnostics(Printed):
         ]
 
 
+def _verdict(mixes: np.ndarray, worst: str) -> str:
+    text = f"{int(mixes.sum())} of {len(mixes)} hidden units mix; worst: {worst}"
+    return text if len(mixes) else "no hidden units"
+
+
 def _good(rhat: np.ndarray, ess: np.ndarray) -> np.ndarray:
     """Whether both limits hold; False for NaN."""
     return (rhat <= MOST_RHAT) & (ess >= LEAST_ESS)
 
 
-def _worst(rhat: np.ndarray, ess: np.ndarray, rows: np.ndarray | None = None) -> str:
-    """The hidden unit that mixes worst and its row, if rows have names; both figures are [row, hidden]."""
+def _worst(rhat: np.ndarray, ess: np.ndarray, where: Sequence[str]) -> str:
+    """The hidden unit that mixes worst, and where, a text for each row; both figures are [row, hidden]."""
     if not rhat.size:
         return ""
     with np.errstate(divide="ignore"):  # above 1 if one of the two limits is violated
         badness = np.maximum((rhat - 1.0) / (MOST_RHAT - 1.0), LEAST_ESS / ess)
     row, unit = np.unravel_index(np.where(np.isnan(badness), np.inf, badness).argmax(), rhat.shape)
-    where = "" if rows is None else f" in row {rows[row]}"
-    return f"hidden{unit}{where}, R-hat {rhat[row, unit]:.2f}, effective sample size {ess[row, unit]:.0f}"
-
-
-def _verdict(mixes: np.ndarray, worst: str) -> str:
-    if not len(mixes):
-        return "no hidden units"
-    return f"{int(mixes.sum())} of {len(mixes)} hidden units mix; worst: {worst}"
+    figures = f"R-hat {rhat[row, unit]:.2f}, effective sample size {ess[row, unit]:.0f}"
+    return f"hidden{unit}{where[int(row)]}, {figures}"
 
 
 def _starts(n_chains: int, dtype: np.dtype) -> Float[Array, "chain one"]:
@@ -201,9 +200,8 @@ def diagnose(
     random: np.random.RandomState,
 ) -> Diagnostics:
     """Run chains given some rows and from the prior, and check the hidden probabilities of all rows."""
-    for name, value, least in (("n_chains", n_chains, 2), ("n_draws", n_draws, 4)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ThurboError(f"{name}={value!r} is not valid; give a whole number of at least {least}")
+    check_whole("n_chains", n_chains, 2, "valid")
+    check_whole("n_draws", n_draws, 4, "valid")
     chosen = chosen_rows(rows, evidence.n_rows, random)
     diagnostics.array_stats()  # refuse before long work if it is missing
     key_rows, key_prior = jax.random.split(jax.random.key(int(random.randint(2**31 - 1))))
@@ -240,21 +238,21 @@ def chosen_rows(rows: Any, n_rows: int, random: np.random.RandomState) -> np.nda
 def warn(found: Diagnostics) -> None:
     """Warn about chains that do not mix."""
     limits = f"R-hat should be at most {MOST_RHAT}, the effective sample size at least {LEAST_ESS:.0f}"
-    messages = []
-    if not found.mixes.all():
-        messages.append(
-            f"chains of {(~found.mixes).sum()} of {len(found.mixes)} hidden units do not mix for some of the "
-            f"{len(found.rows)} rows; worst: {found.worst()} ({limits}); try a larger n_draws, and if that does "
-            'not help, do not use method="gibbs"'
+    bad, prior_bad, n = (~found.mixes).sum(), (~found.prior_mixes).sum(), len(found.mixes)
+    if bad:
+        text = (
+            f"chains of {bad} of {n} hidden units do not mix for some of the {len(found.rows)} rows; worst: "
+            f"{found.worst()} ({limits}); try a larger n_draws, and if that does not help, do not use "
+            'method="gibbs"'
         )
-    if not found.prior_mixes.all():
-        messages.append(
-            f"chains of the prior do not mix for {(~found.prior_mixes).sum()} of {len(found.prior_mixes)} hidden "
-            f"units; worst: {found.prior_worst()} ({limits}); try a larger n_draws, and if that does not help, "
-            'smaller weights (weight_decay) or objective="exact" or "multi-prediction"'
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    if prior_bad:
+        text = (
+            f"chains of the prior do not mix for {prior_bad} of {n} hidden units; worst: {found.prior_worst()} "
+            f"({limits}); try a larger n_draws, and if that does not help, smaller weights (weight_decay) or "
+            'objective="exact" or "multi-prediction"'
         )
-    for message in messages:
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
 
 LEVEL = 0.9  # of the intervals
@@ -323,36 +321,34 @@ class MethodCheck(Printed):
 
 def check(query: Query, labels: np.ndarray, can_enumerate: bool) -> MethodCheck:
     """Compare the method of a query with a better one, in all of its rows."""
-    if query.how.method == "exact":
+    if query.lead.how.method == "exact":
         return MethodCheck("exact", "exact", labels[:0], ())
-    hows = [replace(query.how, method="exact")]
+    hows = [replace(query.lead.how, method="exact")]
     if not can_enumerate:
-        hows = [replace(query.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
-    better, schema = [query.by(how) for how in hows], query.schema
+        hows = [replace(query.lead.how, method="gibbs", n_draws=GIBBS_DRAWS, seed=seed) for seed in (0, 1)]
+    schema = query.schema
+    better = [query.with_members(replace(each, how=how) for each in query.members) for how in hows]
     asks: dict[str, Callable[[Query], np.ndarray]] = {}
-    if query.params.n_hidden:
+    if query.lead.params.n_hidden:
         asks["transform: hidden units"] = lambda asked: _features(asked, "hidden")
-    if query.params.n_factors:
+    if query.lead.params.n_factors:
         asks["transform: factors"] = lambda asked: _features(asked, "factors")
-    if any(schema[name].labels and not schema[name].is_listed for name in schema.modelled):
+    if answers.with_labels(schema):
         asks["predict_proba"] = answers.all_probabilities
     found = [_difference(name, ask(query), [ask(each) for each in better]) for name, ask in asks.items()]
     # Both ends of the interval of every row, in standard units, of each column of numbers that all rows have.
-    rows, tail, ends = np.arange(query.evidence.n_rows), 0.5 * (1.0 - LEVEL), {}
+    rows, ends = np.arange(query.evidence.n_rows), {}
     lines = Lines(rows, np.zeros_like(rows))
     for name in schema.modelled:
         if query.blocks[name].family == "measured" and not schema[name].is_listed:
             answer = query.about(name, lines).number()
-            ends[name] = (answer.quantile(tail), answer.quantile(1.0 - tail))
-    coverage = None
-    if ends:  # the probability of each interval, [column, row]
-        contents = [
-            np.asarray([each.about(name, lines).mass(*both) for name, both in ends.items()], np.float64)
-            for each in better
-        ]
-        found.append(_difference("predict_interval", np.full_like(contents[0], LEVEL), contents))
-        coverage = float(np.mean(contents))
-    return MethodCheck(query.how.method, hows[0].method, labels, tuple(found), coverage)
+            ends[name] = [answer.quantile(level) for level in (0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL)]
+    if not ends:
+        return MethodCheck(query.lead.how.method, hows[0].method, labels, tuple(found))
+    # The probability of each interval, [method, column, row].
+    contents = np.asarray([[each.about(name, lines).mass(*both) for name, both in ends.items()] for each in better])
+    found.append(_difference("predict_interval", np.full_like(contents[0], LEVEL), list(contents)))
+    return MethodCheck(query.lead.how.method, hows[0].method, labels, tuple(found), float(np.mean(contents)))
 
 
 def _difference(query: str, own: np.ndarray, better: list[np.ndarray]) -> Difference:
@@ -362,7 +358,7 @@ def _difference(query: str, own: np.ndarray, better: list[np.ndarray]) -> Differ
 
 
 def _features(query: Query, which: str) -> np.ndarray:
-    return query.evidence.by_chunks(lambda rows: getattr(features(query.params, rows, query.how), which))
+    return query.evidence.by_chunks(lambda rows: getattr(features(query.lead.params, rows, query.lead.how), which))
 
 
 @dataclass(frozen=True)
@@ -405,15 +401,12 @@ def inequalities(params: Params, schema: Schema, evidence: Buckets, row: int) ->
         own = schema[schema.site_columns[at[slot]]].form.own_units(low, high, scale[slot])
         return f"{own} in its own units" if own else ""
 
-    triples, words, masses = list[list[np.ndarray]](), list[str](), list[str]()
-    for part in region.parts:
-        said = part.describe(0, sites, in_units)
-        words += said
-        masses += [part.mass] if said else []
-        if part.is_convex:
-            triples.append([np.asarray(each, np.float64) for each in part.as_linear(0)])
+    said = [(part, part.describe(0, sites, in_units)) for part in region.parts]
+    masses = dict.fromkeys(part.mass for part, words in said if words)
+    triples = [[np.asarray(each, np.float64) for each in part.as_linear(0)] for part, _ in said if part.is_convex]
     matrix, lower, upper = (np.concatenate(each) for each in zip(*triples, strict=True))
     if own.sites is not None:  # without padding
         real = np.asarray(own.present)[0] | (np.arange(len(at)) < int((evidence.shared >= 0).sum()))
         sites, matrix = tuple(name for name, kept in zip(sites, real, strict=True) if kept), matrix[:, real]
-    return Inequalities(sites, matrix, lower, upper, tuple(words), ", ".join(dict.fromkeys(masses)) or "exact")
+    words = tuple(text for _, own_words in said for text in own_words)
+    return Inequalities(sites, matrix, lower, upper, words, ", ".join(masses) or "exact")

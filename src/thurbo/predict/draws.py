@@ -9,28 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from thurbo.errors import SchemaError, ThurboError, check_choice
+from thurbo.errors import SchemaError, ThurboError, check_choice, check_whole
 from thurbo.latent import rbm
 from thurbo.latent.evidence import Buckets
 from thurbo.latent.packing import MergeLabels, pack
-from thurbo.latent.rbm import Params
 from thurbo.predict import answers as predicted
 from thurbo.predict import chain, joint
 from thurbo.predict.answers import OpenCells
-from thurbo.predict.joint import Drawn
 from thurbo.predict.model import Model, Query, Rows
 from thurbo.predict.predictive import drawn_codes
 from thurbo.table.columns.cells import ARRAYS, Block, Entries
 from thurbo.table.columns.forms import Lines
 from thurbo.table.io import frames
-from thurbo.table.io.frames import Table, as_table
+from thurbo.table.io.frames import as_table
 from thurbo.table.schema.routing import NOT_APPLICABLE
 from thurbo.table.schema.schema import Schema
 
@@ -49,9 +46,8 @@ class Share(NamedTuple):
 
 def shares(n: Any, refits: Any, n_rows: int, rng: np.random.RandomState) -> list[Share]:
     """Spread `n` draws evenly over one fitted model, or over `refits` models of bootstrapped rows."""
-    for name, value, least in (("n", n, 1), ("refits", refits, 0)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-            raise ThurboError(f"{name}={value!r} is not a whole number of at least {least}")
+    check_whole("n", n, 1)
+    check_whole("refits", refits, 0)
     if refits > n:
         raise ThurboError(f"refits={refits} models are more than n={n} draws; use n of at least refits")
     found = []
@@ -70,20 +66,26 @@ def sample(
     check_choice("method", method, SAMPLING)
     nobody = as_table({" ": [None]})  # one row, without any column of the schema
     rows = model.read(nobody, given, "ignorable", "ignore")
+    by_chain, schema = _by_chain(model, rows, method), model.schema
     if method == "auto":
-        method = "gibbs" if model.is_joint or rows.evidence.spans_cells else "sequential"
-    if method == "sequential" and rows.evidence.spans_cells:
-        raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
-    if method == "sequential":
+        method = "sequential" if by_chain else "gibbs"
+    if by_chain:
         found = _sample_chain(model, rows, n, items, np.random.default_rng(seed))
     else:
         found = _sample_joint(model, rows, n, method, items, seed)
-    schema = model.schema
     found = predicted.emptied(schema, found, list(given))
     # A list is one cell, also if the table has it in several columns.
     sources = {name: (name,) if schema[name].is_listed else schema.source_columns[name] for name in schema.modelled}
     order = [source for own in sources.values() for source in own]
     return {name: found[name] for name in order if name in found}, method
+
+
+def _by_chain(model: Model, rows: Rows, method: str) -> bool:
+    """Whether answers are drawn one after another."""
+    spans_cells = rows.evidence.spans_cells
+    if method == "sequential" and spans_cells:
+        raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
+    return method == "sequential" or (method == "auto" and not model.is_joint and not spans_cells)
 
 
 def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -95,9 +97,6 @@ def _sample_chain(model: Model, rows: Rows, n: int, items: Any, rng: np.random.G
         draws = chain.Draws(model, rows, index, {name: np.ones(1, bool) for name in shared})
         draws.draw(rng, last=[name for name in shared if rows.blocks[name].answered[0]])
         found = draws.table()
-        for name in shared:  # a question that no row was asked
-            for source in schema.source_columns[name]:
-                found.setdefault(source, np.full(len(index), None, object))
     if schema.listed:
         table = as_table(found or {" ": np.full(len(index), None, object)})
         given = {name: rows.given[name] for name in schema.listed if name in rows.given}
@@ -149,7 +148,7 @@ def draw_items(
         mean, deviation = np.moveaxis(moments, 1, 0)[:, member, np.arange(len(row))]
         return row, site, np.asarray(mean + deviation * rng.standard_normal(len(row)))
     longer = with_free_items(block, row, site)
-    blocks = [dict(own.blocks) for own in model.encoded(rows)]
+    blocks = [{**own.blocks, name: longer} for own in model.encoded(rows)]
     is_new = ~longer.observed[:, 0] if column.family == "measured" else longer.code[:, 0] < 0
     entry_row, entry_site = longer.lists.row, longer.lists.site
     turn, new = np.full(len(is_new), -1), np.flatnonzero(is_new)
@@ -158,27 +157,24 @@ def draw_items(
     values: np.ndarray = np.full(len(is_new), None, object)
     ask = query.about(name, Lines(entry_row[new], entry_site[new]), own=False)
     bands = ask.bands_at = column.form.draw_bands(ask)
-    targets = column.form.outcomes(ask)
-    at = np.full(len(is_new), -1)
-    at[new] = np.arange(len(new))
+    targets, at = column.form.outcomes(ask), np.cumsum(is_new) - 1
     for step in range(int(turn.max(initial=-1)) + 1):
         own = np.flatnonzero(turn == step)
-        members = []
-        for old, known in zip(query.members, blocks, strict=True):
-            known[name] = longer
-            members.append(replace(old, blocks=known, evidence=model.packed(old.schema, known).on_host()))
-        now = chain.before_entries(replace(query, members=tuple(members)), name, turn >= step, ())
+        now = query.with_members(
+            replace(old, blocks=known, evidence=model.packed(old.schema, known).on_host())
+            for old, known in zip(query.members, blocks, strict=True)
+        )
+        now = chain.before(now, (), entries={name: turn >= step})
         ask = now.about(name, Lines(entry_row[own], entry_site[own]), own=False)
         ask.bands_at = bands
         chance = column.form.outcomes(ask)
         for each in np.unique(entry_site[own]):
             same = entry_site[own] == each
             chance[same] = chain.with_shares(chance[same], targets[at[own[same]]])
-        said = column.form.drawn(name, ask, drawn_codes(chance, rng), rng)[name]
-        values[own] = said
+        codes = drawn_codes(chance, rng)
+        values[own] = said = column.form.drawn(name, ask, codes, rng)[name]
         if column.family == "levels":
-            codes = {label: code for code, label in enumerate(column.answer_labels)}
-            longer.code[own, 0] = longer.code_high[own, 0] = [codes[each] for each in np.asarray(said).tolist()]
+            longer.code[own, 0] = longer.code_high[own, 0] = codes
         else:
             location, scale = column.standard
             longer.lower[own, 0] = longer.upper[own, 0] = (np.asarray(said, np.float64) - location) / scale
@@ -209,14 +205,15 @@ def _sample_joint(model: Model, rows: Rows, n_rows: int, method: str, items: Any
         x = joint.draw_modes(key, params, own, n_rows)
     else:
         x = joint.draw(key, params, n_rows, schema) if own is None else joint.draw_given(key, params, own, n_rows)
-    shared = np.arange(schema.n_sites) if given is None else given.shared
-    found = predicted.from_latent(schema, params, x, shared)
+    found = predicted.from_latent(schema, params, x, np.arange(schema.n_sites) if given is None else given.shared)
+    if given is None or own is None or own.sites is None:
+        return found
     cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
-    for each in () if given is None else given.lists:
+    for each in given.lists:
         name = schema.site_columns[each.first_site]
         column, where = schema[name], schema.slices[name]
-        slots = given.entry_slots(each.first_site)  # type: ignore[union-attr]
-        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)  # type: ignore[union-attr]
+        slots = given.entry_slots(each.first_site)
+        sites = np.tile(np.asarray(own.sites)[0, slots] - each.first_site, n_rows)
         lines, values = np.repeat(np.arange(n_rows), len(slots)), x[:, slots].reshape(-1)
         said = column.form.from_latent(values, sites, cuts[where], scale[where])
         found[name] = column.list_cells(lines, sites, said, n_rows)
@@ -243,19 +240,25 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
 
 
 class _Filling(NamedTuple):
-    """What is to be filled in: the gaps of a table, items of its lists, and kinds of missing answers."""
+    """What is to be filled in: the gaps of a table, and items of its lists."""
 
+    given: Rows
     gaps: OpenCells
+    kinds: frozenset[str]  # of missing answers
     items: Any
-    kinds: frozenset[str]
     lists: list[str]  # columns whose items are given
-    orders: list[str]  # of these, orders that are kept as a table
+    orders: list[str]  # orders that are kept as a table and whose items are given
 
-    def settled(self, rows: Rows, cells: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """The drawn cells of gaps that are left once gates are drawn, by column of the table, and where these are."""
-        left = predicted.settle(rows.schema, rows.table, self.gaps, self.kinds, cells, {})
-        filled = {source: gap for gone in left.values() for source, gap in gone.items()}
-        return {source: cells[source] for source in filled}, filled
+    @property
+    def rows(self) -> np.ndarray:
+        """Whether a row has any gap, [row]."""
+        none = np.zeros(self.given.table.n_rows, bool)
+        return np.any([none, *(gap for gone in self.gaps.values() for gap in gone.values())], axis=0)
+
+    def filled(self, cells: dict[str, np.ndarray], lists: Mapping[str, np.ndarray]) -> Any:
+        """The table with lists, and drawn cells, by its columns, in the gaps that are left once gates are drawn."""
+        where = predicted.settle(self.given, self.gaps, self.kinds, cells, {})
+        return frames.replace_cells(self.given.table, {source: cells[source] for source in where}, where, lists)
 
 
 def complete(
@@ -266,11 +269,8 @@ def complete(
     schema = model.schema
     lists = [name for name in schema.listed if predicted.items_of(name, items_wanted) is not None]
     orders = predicted.orders_as_tables(schema, items_wanted)
-    gaps = predicted.gaps(schema, rows.table, rows.blocks, kinds)
-    wanted = _Filling(gaps, items_wanted, kinds, lists, orders)
-    by_chain = method == "sequential" or (method == "auto" and not model.is_joint and not rows.evidence.spans_cells)
-    if by_chain and rows.evidence.spans_cells:
-        raise ThurboError('method="sequential" has no inequalities between columns; use method="gibbs"')
+    wanted = _Filling(rows, predicted.gaps(rows, kinds), kinds, items_wanted, lists, orders)
+    by_chain = _by_chain(model, rows, method)
     if method == "sequential" and orders:
         raise _by_gibbs("items are added to an order by Gibbs sampling", column=orders[0])
     if by_chain and not orders:
@@ -283,116 +283,76 @@ def _by_gibbs(problem: str, **where: Any) -> SchemaError:
 
 
 def _complete_chain(model: Model, rows: Rows, share: Share, wanted: _Filling) -> list[Any]:
-    """OpenCells filled answer by answer; all draws of all rows together."""
-    schema, table, rng = model.schema, rows.table, np.random.default_rng(share.seed)
-    missing = {name: np.any(list(gone.values()), axis=0) for name, gone in wanted.gaps.items()}
-    some = np.flatnonzero(np.any(list(missing.values()), axis=0)) if missing else np.zeros(0, np.int64)
-    cells: dict[str, np.ndarray] = {}
+    """Gaps filled answer by answer; all draws of all rows together."""
+    rng, some, cells = np.random.default_rng(share.seed), np.flatnonzero(wanted.rows), dict[str, np.ndarray]()
     if len(some):
+        missing = {name: np.any(list(gone.values()), axis=0) for name, gone in wanted.gaps.items()}
         # All draws of a row are in one order of answers, so that shares are those of its prediction.
         draws = chain.Draws(model, rows, np.tile(some, share.n), missing, routed=NOT_APPLICABLE not in wanted.kinds)
         draws.draw(rng)
         cells = draws.table()
-    place = np.zeros(table.n_rows, np.intp)
-    place[some] = np.arange(len(some))
-    completed, query = [], model.query(rows) if wanted.lists else None
+    place, completed, query = np.cumsum(wanted.rows) - 1, [], model.query(rows) if wanted.lists else None
     for number in range(share.n):
-        drawn = {source: own.reshape(share.n, -1)[number][place] for source, own in cells.items()}
-        for gone in wanted.gaps.values():  # questions that no row was asked
-            for source in gone:
-                drawn.setdefault(source, np.full(table.n_rows, None, object))
-        drawn, filled = wanted.settled(rows, drawn)
         lists = {}
         for name in wanted.lists:
             assert query is not None
-            sites = predicted.sites_of(schema, name, predicted.items_of(name, wanted.items))
-            lists[name] = _longer(query, table, name, *draw_items(model, rows, name, sites, rng))
-        completed.append(frames.replace_cells(table, drawn, filled, lists))
+            sites = predicted.sites_of(model.schema, name, predicted.items_of(name, wanted.items))
+            row, site, values = draw_items(model, rows, name, sites, rng)
+            lists[name] = predicted.longer_list(query, rows.table, name, row, site, values)
+        drawn = {source: own.reshape(share.n, -1)[number][place] for source, own in cells.items()}
+        completed.append(wanted.filled(drawn, lists))
     return completed
 
 
-def _longer(query: Query, table: Table, name: str, row: np.ndarray, site: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The cells of a list with items added: (row, site) pairs and their scores."""
-    stated = predicted.stated_utilities(query.lead, name)
-    return query.schema[name].extended(table.cells(name), row, site, values, query.blocks[name].lists, stated)
-
-
-def is_exact(params: Params, method: str) -> bool:
-    """Whether draws are exact: by enumeration, not by Gibbs chains."""
-    possible = params.n_factors == 0 and joint.is_exact(params)
-    if method == "exact" and not possible:
+def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
+    """Gaps filled by draws of (h, x) of the leading member."""
+    params, schema, table, shared = model.params, model.schema, rows.table, rows.evidence.shared
+    exact, problem, query = params.n_factors == 0 and joint.is_exact(params), None, model.query(rows)
+    if method == "exact" and not exact:
         sizes = f"{params.n_hidden} hidden units and {params.n_factors} factors"
         raise ThurboError(f'{sizes} are too many for exact draws; use method="gibbs"')
-    return possible and method in ("auto", "exact")
-
-
-def _complete_joint(model: Model, rows: Rows, share: Share, method: str, wanted: _Filling) -> list[Any]:
-    """OpenCells filled by draws of (h, x) of the leading member."""
-    params, schema, evidence, table = model.params, model.schema, rows.evidence, rows.table
-    exact, problem = is_exact(params, method), None
+    exact = exact and method != "gibbs"  # by enumeration, not by chains
     if wanted.orders:
         problem = _by_gibbs("items are added to an order by Gibbs sampling", column=wanted.orders[0])
-    elif exact and (confined := _confined(schema, evidence, wanted.gaps)):
-        where = {"row": table.rows[confined[0]], "column": confined[1]}
-        problem = _by_gibbs("an inequality constrains this missing answer", **where)
+    elif exact and (confined := _confined(query, wanted.gaps)):
+        at = {"row": table.rows[confined[0]], "column": confined[1]}
+        problem = _by_gibbs("an inequality constrains this missing answer", **at)
     if problem is not None and method == "exact":
         raise problem
-    exact = exact and problem is None
-    every = [gap for gone in wanted.gaps.values() for gap in gone.values()]
-    own = np.flatnonzero(np.any(every, axis=0)) if every else np.zeros(0, np.int64)
-    own = np.arange(table.n_rows) if wanted.lists or wanted.orders else own
-    if not len(own):
+    has_gaps = wanted.rows | bool(wanted.lists or wanted.orders)
+    if not has_gaps.any():
         return [frames.replace_cells(table, {}) for _ in range(share.n)]
-    rng, tiled, query = np.random.default_rng(share.seed), np.tile(own, share.n), model.query(rows)
-    drawn = joint.latent_given_rows(jax.random.key(share.seed), params, evidence.on_host().rows(tiled), exact)
+    rng, tiled = np.random.default_rng(share.seed), np.tile(np.flatnonzero(has_gaps), share.n)
+    given, key = rows.evidence.on_host().rows(tiled), jax.random.key(share.seed)
+    drawn = joint.latent_given_rows(key, params, given, exact and problem is None)
     if params.gauge.context is not None:  # missing rankings that are choices one after another are drawn as such
-        mean, shared = rbm.latent_mean(params, jnp.asarray(drawn.h, params.weights.dtype)), evidence.shared
+        mean = rbm.latent_mean(params, jnp.asarray(drawn.h, params.weights.dtype))
         by_site = np.where(shared[None, :] >= 0, drawn.x[:, np.maximum(shared, 0)], 0.0)
         fresh = joint.with_choices(rng, params, schema, by_site, np.asarray(mean, np.float64))
         drawn = drawn._replace(x=drawn.x.copy())
         drawn.x[:, shared[shared >= 0]] = fresh[:, shared >= 0]
-    completed = []
+    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
+    place, completed = np.cumsum(has_gaps) - 1, []
     for number in range(share.n):
-        each = Drawn(*(leaf.reshape(share.n, len(own), -1)[number] for leaf in drawn))
-        completed.append(_completed(params, query, rows, own, each, wanted, rng))
+        x, h, z = (leaf.reshape(share.n, has_gaps.sum(), -1)[number] for leaf in drawn)
+        cells = predicted.from_latent(schema, params, x, shared)
+        lists = predicted.in_orders(query, table, wanted.items, x)
+        for name in wanted.lists:
+            lines, where = predicted.lines_of(query, name, wanted.items), schema.slices[name]
+            assert lines is not None
+            new = np.flatnonzero(query.about(name, lines).entry < 0)
+            row, site = lines.row[new], lines.site[new]
+            utility = joint.draw_items(params, h[row], z[row], where.start + site, rng)
+            values = schema[name].form.from_latent(utility, site.astype(np.int32), cuts[where], scale[where])
+            lists[name] = predicted.longer_list(query, table, name, row, site, values)
+        completed.append(wanted.filled({source: own[place] for source, own in cells.items()}, lists))
     return completed
 
 
-def _completed(
-    params: Params, query: Query, rows: Rows, own: np.ndarray, drawn: Drawn, wanted: _Filling, rng: np.random.Generator
-) -> Any:
-    """The table with one draw of latent variables in the gaps of some rows."""
-    schema, table = query.schema, rows.table
-    place = np.zeros(table.n_rows, np.intp)  # index of each row among those with gaps
-    place[own] = np.arange(len(own))
-    cells = predicted.from_latent(schema, params, drawn.x, query.evidence.shared)
-    cells, filled = wanted.settled(
-        rows, {source: cells[source][place] for gone in wanted.gaps.values() for source in gone}
-    )
-    lists = predicted.in_orders(query, table, wanted.items, drawn.x)
-    cuts, scale = np.asarray(params.gauge.cuts, np.float64), np.asarray(params.gauge.scale, np.float64)
-    for name in wanted.lists:
-        column, lines, where = schema[name], predicted.lines_of(query, name, wanted.items), schema.slices[name]
-        assert lines is not None
-        new = np.flatnonzero(query.about(name, lines).entry < 0)
-        row, site = lines.row[new], lines.site[new]
-        x = joint.draw_items(params, drawn.h[row], drawn.z[row], where.start + site, rng)
-        values = column.form.from_latent(x, site.astype(np.int32), cuts[where], scale[where])
-        lists[name] = _longer(query, table, name, row, site, values)
-    return frames.replace_cells(table, cells, filled, lists)
-
-
-def _confined(schema: Schema, evidence: Buckets, open_cells: OpenCells) -> tuple[int, str] | None:
+def _confined(query: Query, open_cells: OpenCells) -> tuple[int, str] | None:
     """Row and column of a missing answer that is constrained otherwise, such as by an inequality between columns."""
-    if not open_cells:
-        return None
-    first = int((evidence.shared >= 0).sum())
-    observed = evidence.by_chunks(lambda rows: np.asarray(_observed(rows))[:, :first])
     for name, gone in open_cells.items():
-        both = observed[:, evidence.shared[schema.slices[name]]].any(axis=1) & np.any(list(gone.values()), axis=0)
+        both = query.is_known(name) & np.any(list(gone.values()), axis=0)
         if both.any():
             return int(both.argmax()), name
     return None
-
-
-_observed = jax.jit(lambda evidence: evidence.observed)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from thurbo._concurrency import cached_property
-from thurbo.errors import ThurboError
+from thurbo.errors import ThurboError, check_whole
 from thurbo.predict import baseline
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query, Rows
@@ -28,7 +28,6 @@ from thurbo.table.io import frames
 from thurbo.table.io.frames import Table
 from thurbo.table.schema.schema import Schema
 
-_ODD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of the finaliser of splitmix64
 _STEP = 0x9E3779B97F4A7C15
 # The arrays that a family of columns uses; all are numbers below 2⁵³, so float64 holds them exactly.
 _ARRAYS: dict[str, Callable[[Block], tuple[np.ndarray, ...]]] = {
@@ -72,8 +71,8 @@ def are_seen(blocks: Iterable[Block], seen: np.ndarray) -> np.ndarray:
 
 def _mixed(number: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes half of the bits."""
-    number = (number ^ (number >> np.uint64(30))) * _ODD[0]
-    number = (number ^ (number >> np.uint64(27))) * _ODD[1]
+    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return number ^ (number >> np.uint64(31))
 
 
@@ -140,8 +139,7 @@ class Evaluation:
         for rival, words in _RIVAL_PHRASES.items():
             scores = [(each["log_score"], each[f"log_score{rival}"]) for each in self.columns]
             better = [own > other for own, other in scores if own is not None and other is not None]
-            if better:
-                parts.append(f"{sum(better)} of {len(better)} columns better than {words}")
+            parts += [f"{sum(better)} of {len(better)} columns better than {words}"] if better else []
         said = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
         return f"By log score, the model predicts {said}." if parts else "Only orders were tested."
 
@@ -150,43 +148,38 @@ class Evaluation:
         """One sentence for each baseline: the mean difference of log scores over all answers, with its interval."""
         found = []
         for rival, words in _RIVAL_PHRASES.items():
-            low, high = (self.overall.get(f"gain{rival}{end}") for end in ("_low", "_high"))
-            if low is None or high is None:
-                continue
-            verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
-            gain = f"{self.overall[f'gain{rival}']:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
-            found.append(f"Mean log score per answer, model − {words}: {gain}: {verdict}.")
+            gain, low, high = (self.overall.get(f"gain{rival}{end}") for end in ("", "_low", "_high"))
+            if low is not None and high is not None:
+                verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
+                figures = f"{gain:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
+                found.append(f"Mean log score per answer, model − {words}: {figures}: {verdict}.")
         return found
 
     def _sections(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """The tables: title, header, rows of text."""
-        sections = []
+        sections = list[tuple[str, list[str], list[list[str]]]]()
         for title, measures, names in _TABLES:
             own = [each for each in self.columns if (each["answer"] in _OF_NUMBERS) == (title == "Numbers")]
-            if not own:
-                continue
-            words = dict(zip(RIVALS[1:], names, strict=True))
+            words = {"": "", **dict(zip(RIVALS[1:], names, strict=True))}
             rivals = [rival for rival in RIVALS if any(r.get(f"log_score{rival}") is not None for r in own)] or [""]
             # Calibration is that of the model only, and the SMAE of "_marginal" is 1.
             hidden = {("smae", "_marginal"), *(("calibration_error", rival) for rival in RIVALS[1:])}
             if not any(each.get("smae") is not None for each in own):
                 hidden |= {("smae", rival) for rival in RIVALS}
             wanted = [(m, rival) for m in measures for rival in rivals if (m, rival) not in hidden]
-            header = [words[rival] if rival else _WORDS.get(measure, measure) for measure, rival in wanted]
-            numbers = [[_number(each.get(f"{m}{rival}"), m) for m, rival in wanted] for each in own]
-            lines = [
-                [self._shown(each["column"]), f"{each['n']:,}", *line] for each, line in zip(own, numbers, strict=True)
-            ]
-            sections.append((title, ["column", "n", *header], lines))
+            header = ["column", "n", *(words[rival] or _WORDS.get(measure, measure) for measure, rival in wanted)]
+            lines = [self._line(each, (_number(each.get(f"{m}{rival}"), m) for m, rival in wanted)) for each in own]
+            sections += [(title, header, lines)] if own else []
         scored = [record for record in self.columns if record["log_score"] is not None]
         rivals = [rival for rival in RIVALS[1:] if any(record[f"gain{rival}"] is not None for record in scored)]
         if rivals:
-            lines = [
-                [self._shown(r["column"]), f"{r['n']:,}", *(_interval(r, rival) for rival in rivals)] for r in scored
-            ]
             title = "Difference of log scores, model − baseline (95 % interval)"
+            lines = [self._line(each, (_interval(each, rival) for rival in rivals)) for each in scored]
             sections.append((title, ["column", "n", *(_RIVAL_GAINS[rival] for rival in rivals)], lines))
         return sections
+
+    def _line(self, record: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
+        return [self._shown(record["column"]), f"{record['n']:,}", *texts]
 
     def _shown(self, column: str) -> str:
         """The display name of a column; a ranking is tested as "column: favourite"."""
@@ -194,12 +187,11 @@ class Evaluation:
         return f"{self.names[base]}{mark}{part}" if base in self.names else self.names.get(column, column)
 
     def _heading(self) -> str:
-        n, share = self.overall["n_cells"], f"{self.overall['share']:.0%} of all answers"
+        n, n_fits, share = self.overall["n_cells"], len(self.masks), f"{self.overall['share']:.0%} of all answers"
         what = "answers" if n else "pairs of items"  # partial rankings have only pairs
         n = n or sum(record["n"] for record in self.columns)
-        if not self.masks:
+        if not n_fits:
             return f"{n:,} masked {what} ({share}), each predicted from its row"
-        n_fits = len(self.masks)
         how = f"in {n_fits} folds" if self.overall["share"] == 1.0 else f"{share} in each of {n_fits} fits"
         how = f"{share}, one fit" if n_fits == 1 else how
         return f"{n:,} {what} ({how}), hidden before fitting, each predicted from its row"
@@ -207,9 +199,11 @@ class Evaluation:
     def _closing(self) -> list[str]:
         lines = [self.verdict, *self.differences]
         if self.n_seen_rows:
-            caution = f"{self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, so"
-            caution += " the model is likely to have seen their answers and its results are too good; give other rows,"
-            lines.append(f"Caution: {caution} or use tb.evaluate, which hides answers before fitting.")
+            lines.append(
+                f"Caution: {self.n_seen_rows:,} of these {self.n_rows:,} rows equal rows that the model was fitted to, "
+                "so the model is likely to have seen their answers and its results are too good; give other rows, or "
+                "use tb.evaluate, which hides answers before fitting."
+            )
         if self.untested:
             lines.append(f"Not tested, since no answer was masked: {', '.join(map(self._shown, self.untested))}.")
         return lines
@@ -341,12 +335,10 @@ Masks = list[dict[str, np.ndarray]]  # for each fit and column, [line] whether t
 def check(folds: Any, hide: Any, repeats: Any) -> None:
     """Refuse numbers of folds, shares and repeats that make no sense."""
     if hide is None:
-        if isinstance(folds, bool) or not isinstance(folds, Integral) or int(folds) < 2:
-            raise ThurboError(f"folds={folds!r} is not a number of folds; give a whole number of at least 2")
+        check_whole("folds", folds, 2, "a number of folds")
     else:
         _check_share(hide)
-    if isinstance(repeats, bool) or not isinstance(repeats, Integral) or int(repeats) < 1:
-        raise ThurboError(f"repeats={repeats!r} is not a number of masks; give a whole number of at least 1")
+    check_whole("repeats", repeats, 1, "a number of masks")
 
 
 def _check_share(hide: Any) -> None:
@@ -362,14 +354,14 @@ def answers(
     The lines of a group are hidden together: one line, or two items of a list whose order is asked about, or the whole
     cell of an order of many items.
     """
-    there, found = {name: _scorable(schema[name], blocks[name], counts) for name in schema.modelled}, {}
-    for name, lines in hideable(table, schema, blocks, there).items():
-        block = blocks[name]
-        if block.entries is not None and name not in table.lists and not in_cells(schema, name):
-            found[name] = np.where(lines, block.entries.row, -1)
-        else:
-            found[name] = schema[name].form.together(block, lines, rng)
-    return found
+    there = {name: _scorable(schema[name], blocks[name], counts) for name in schema.modelled}
+
+    def groups(name: str, lines: np.ndarray) -> np.ndarray:
+        if blocks[name].entries is None or name in table.lists or in_cells(schema, name):
+            return schema[name].form.together(blocks[name], lines, rng)
+        return np.where(lines, blocks[name].lists.row, -1)
+
+    return {name: groups(name, lines) for name, lines in hideable(table, schema, blocks, there).items()}
 
 
 def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.RandomState) -> Masks:
@@ -383,7 +375,7 @@ def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.Rand
         for name, group in groups.items()
     }
     masks = [{name: fold == number for name, fold in folds.items()} for number in range(n_folds)]
-    if not all(any(lines.any() for lines in mask.values()) for mask in masks):
+    if not all(map(_hides_any, masks)):
         n_answers = sum(int((group >= 0).sum()) for group in groups.values())
         raise ThurboError(f"folds={n_folds}: the table has {n_answers} answers to hide; give fewer folds or more rows")
     return masks
@@ -391,15 +383,19 @@ def in_folds(groups: Mapping[str, np.ndarray], n_folds: int, rng: np.random.Rand
 
 def at_random(groups: Mapping[str, np.ndarray], hide: float, repeats: int, rng: np.random.RandomState) -> Masks:
     """Masks that each hide every answer with probability `hide`."""
-    masks = []
-    for _ in range(repeats):
-        mask = {name: _for_lines(group, lambda n: rng.random_sample(n) < hide, False) for name, group in groups.items()}
-        if not any(lines.any() for lines in mask.values()):
-            n_answers = sum(int((group >= 0).sum()) for group in groups.values())
-            problem = f"hide={hide:g} hides none of the {n_answers} answers"
-            raise ThurboError(f"{problem}; hide a larger share or give more rows")
-        masks.append(mask)
+    masks = [
+        {name: _for_lines(group, lambda n: rng.random_sample(n) < hide, False) for name, group in groups.items()}
+        for _ in range(repeats)
+    ]
+    if not all(map(_hides_any, masks)):
+        n_answers = sum(int((group >= 0).sum()) for group in groups.values())
+        problem = f"hide={hide:g} hides none of the {n_answers} answers"
+        raise ThurboError(f"{problem}; hide a larger share or give more rows")
     return masks
+
+
+def _hides_any(mask: Mapping[str, np.ndarray]) -> bool:
+    return any(lines.any() for lines in mask.values())
 
 
 def _for_lines(group: np.ndarray, draw: Callable[[int], np.ndarray], otherwise: Any) -> np.ndarray:
@@ -428,10 +424,7 @@ def evaluate(
     weight: np.ndarray,
     seen: np.ndarray,
 ) -> Evaluation:
-    """Mask a share of the answers, predict them, and compare by column and over all; rows are weighted.
-
-    `read` puts a table to the model. `seen` are the rows that equal a row of the training table, [row].
-    """
+    """Mask answers, predict them from what `read` puts to the model, and compare; `seen` are training rows."""
     schema, blocks, table = rows.schema, rows.blocks, with_lists(rows.table, rows.schema)
     masked = choose(schema, blocks, hide, rng, weight > 0)
     # Nothing that predictions are made from was derived from a masked answer. Where an empty cell is an answer, and in
@@ -467,10 +460,7 @@ def score_masked(
     baselines: Collection[str],
     limits: baseline.Limits = baseline.QUICK,
 ) -> list[Tested]:
-    """The scores of masked answers, lines of each column.
-
-    `rest` is the table without them, put to the model; `blocks` are those of the whole table.
-    """
+    """Scores of masked answers, lines of each column, of whole `blocks`; `rest` is the table without them."""
     schema, features, tests = rest.schema, None, list[Tested]()
     if baselines:
         features = {name: baseline.features(schema[name], blocks[name], ~masked[name]) for name in schema.modelled}
@@ -495,12 +485,11 @@ def choose(
     _check_share(hide)
     masked, n_answers = {}, 0
     for name in schema.modelled:
-        column, block = schema[name], blocks[name]
-        there = _scorable(column, block, counts)
+        there = _scorable(schema[name], blocks[name], counts)
         drawn = there & (rng.random_sample(len(there)) < float(hide))
-        masked[name] = column.form.mask(block, drawn, rng)
+        masked[name] = schema[name].form.mask(blocks[name], drawn, rng)
         n_answers += int(there.sum())
-    if not any(where.any() for where in masked.values()):
+    if not _hides_any(masked):
         raise ThurboError(f"hide={hide:g} masks none of the {n_answers} answers; mask a larger share or give more rows")
     return masked
 
@@ -518,14 +507,9 @@ class ColumnTrial:
     baselines: tuple[str, ...] = ("logistic",)
     limits: baseline.Limits = baseline.QUICK
 
-    @cached_property
-    def masked(self) -> np.ndarray:
-        return np.flatnonzero(self.is_masked)
-
-    @cached_property
-    def row(self) -> np.ndarray:
-        entries = self.block.entries
-        return self.masked if entries is None else entries.row[self.masked]
+    def __post_init__(self) -> None:
+        self.masked, entries = np.flatnonzero(self.is_masked), self.block.entries
+        self.row = self.masked if entries is None else entries.row[self.masked]
 
     @cached_property
     def ask(self) -> Ask:

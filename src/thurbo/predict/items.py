@@ -20,17 +20,17 @@ from scipy import sparse
 from scipy.special import ndtri
 
 from thurbo._typing import Array, Factors, Float, Hidden
-from thurbo.errors import SchemaError, SchemaWarning, ThurboError
+from thurbo.errors import SchemaError, SchemaWarning, check_whole
 from thurbo.latent.constraints import Gauge
 from thurbo.latent.evidence import Buckets, Evidence
 from thurbo.latent.inference.posterior import Belief, expectation, summary
 from thurbo.latent.rbm import Params, Presence, listed_chances
 from thurbo.predict import moments
-from thurbo.predict.answers import GivenItems, given_items, named_items, sites_of, stated_utilities
-from thurbo.predict.member import MemberQuery
+from thurbo.predict.answers import given_items, named_items, refuse_text, sites_of, stated_utilities
+from thurbo.predict.member import MemberQuery, normalised
 from thurbo.predict.model import Model, Query
 from thurbo.predict.moments import Features, How
-from thurbo.table.columns.cells import Block
+from thurbo.table.columns.cells import Block, Entries
 from thurbo.table.columns.forms import Lines
 from thurbo.table.columns.listed import Design, as_pairs
 from thurbo.table.columns.values import listing, plain, show, suggestion
@@ -40,6 +40,7 @@ from thurbo.table.schema.schema import Schema
 
 ROWS_AT_ONCE = 512
 LEVEL = 0.95  # of intervals of means
+PART_WORTHS = ("group", "attribute", "level", "part_worth", "low", "high", "spread", "importance")
 
 
 Ranked = tuple[np.ndarray, ...]  # for each row and rank: row number, position of the item, utility, and rank from 1
@@ -69,8 +70,8 @@ def _portions(n_rows: int) -> Iterator[tuple[int, int, np.ndarray]]:
 _top = jax.jit(jax.lax.top_k, static_argnums=1)
 
 
-def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: tuple[np.ndarray, np.ndarray] | None) -> Ranked:
-    """The `top` items of every row among those allowed [item], without those in `seen` (start of each row, items)."""
+def best(ask: Ask, n_rows: int, top: int, allowed: np.ndarray, seen: Entries | None) -> Ranked:
+    """The `top` items of every row among those allowed [item], without those in `seen`."""
     parts: list[Ranked] = []
     for begin, end, rows in _portions(n_rows):
         utility = ask(rows)
@@ -109,6 +110,14 @@ def column(schema: Schema, name: Any) -> str:
     return _only(schema, name, held, ("it has no items to rank", remedy), (found, NONE_HELD))
 
 
+def column_with_attributes(schema: Schema, name: str | None) -> str:
+    """The column whose items have attributes: the given one, or the only one there is."""
+    held = [each for each, kind in schema.items() if kind.design is not None]
+    found = f"{len(held)} columns have items with attributes" if held else "no column has items with attributes"
+    lacks = ("its items have no attributes", "give attributes= to the column")
+    return _only(schema, name, held, lacks, (found, "use from_choices(attributes=...), or attributes={...}"))
+
+
 def _only(schema: Schema, name: Any, held: Sequence[str], lacks: tuple[str, str], unclear: tuple[str, str]) -> str:
     """The given column, or the only one of those `held`; problem and remedy if it `lacks` it, or is none of one."""
     if name is not None:
@@ -122,51 +131,50 @@ def _only(schema: Schema, name: Any, held: Sequence[str], lacks: tuple[str, str]
 
 
 def of_column(params: Params, schema: Schema, name: str, found: Features, query: MemberQuery | None = None) -> Ask:
-    """Utilities of a column's items under one model, given the features of all rows.
-
-    With `query`, also given what a row says of the item itself.
-    """
-    where, has_levels = schema.slices[name], schema[name].n_cuts > 0
-    every = (params.site_bias, params.weights, params.loadings, params.gauge.cuts)
-    bias, weights, loadings, cuts = jax.device_put([np.asarray(leaf)[where] for leaf in every])
+    """Utilities of a column's items under one model given the features of rows; with `query`, given what they say."""
+    where, cuts = schema.slices[name], np.asarray(params.gauge.cuts)
+    every = (params.site_bias, params.weights, params.loadings)
+    bias, weights, loadings = jax.device_put([np.asarray(leaf)[where] for leaf in every])
     items = params._replace(site_bias=bias, weights=weights, loadings=loadings, presence=None, factor_prior=None)
-    zero = jax.device_put(np.asarray(cuts)[:, 0] if has_levels else np.zeros_like(bias))
-    own, known = GivenItems(np.zeros(0), np.zeros(0), np.zeros(0)), np.zeros(0)
+    zero = cuts[where, 0] if schema[name].n_cuts > 0 else np.zeros_like(cuts[where, 0])
     if query is not None:
-        own = given_items(query.blocks[name])
-        known = stated_utilities(query, name) - np.asarray(zero, np.float64)[own.item]
+        own, _ = given_items(query.blocks[name])
+        known = stated_utilities(query, name) - zero.astype(np.float64)[own.site]
 
     def ask(rows: np.ndarray) -> np.ndarray:
         utility = np.array(utilities(items, found.hidden[rows], found.factors[rows], zero))
-        for place, row in enumerate(rows if len(own.start) else ()):
+        for place, row in enumerate(() if query is None else rows):
             mine = slice(own.start[row], own.start[row + 1])
-            utility[place, own.item[mine]] = known[mine]
+            utility[place, own.site[mine]] = known[mine]
         return utility
 
     return ask
 
 
+def are_profiles(items: Any) -> bool:
+    """Whether items are given by their attributes: {item: {attribute: value}}."""
+    return isinstance(items, Mapping) and bool(items) and all(isinstance(own, Mapping) for own in items.values())
+
+
 def presence_of(model: Model, name: str, items: Any) -> tuple[Presence, ...]:
     """The members of which items rows have; raises an error if the model has none, or for new items."""
+    problem, remedy = "", ""
     if name not in model.presence:
+        problem = 'the model does not predict which items a row has, so by="choice" is not available'
         remedy = 'fit it with tb.Ratings(presence="model"), or use by="rating"'
-        raise SchemaError(
-            'the model does not predict which items a row has, so by="choice" is not available',
-            column=name,
-            remedy=remedy,
-        )
-    if isinstance(items, Mapping) and items and all(isinstance(own, Mapping) for own in items.values()):
+    elif are_profiles(items):
         problem = "items that are given by their attributes have no probability of choice"
-        raise SchemaError(problem, column=name, remedy='give items of the training table, or use by="rating"')
+        remedy = 'give items of the training table, or use by="rating"'
+    if problem:
+        raise SchemaError(problem, column=name, remedy=remedy)
     return model.presence[name]
 
 
 def of_choices(members: Sequence[Presence], block: Block) -> Ask:
     """The mean over members of the probability that a row has each item, given the items that it has; 1 for these."""
-    own = given_items(block)
-    listed = sparse.csr_matrix(
-        (np.ones(len(own.item), np.float32), own.item, own.start), (block.n_rows, len(block.sites))
-    )
+    own, _ = given_items(block)
+    shape = block.n_rows, len(block.sites)
+    listed = sparse.csr_matrix((np.ones(len(own.site), np.float32), own.site, own.start), shape)
     totals, number = [listed @ np.asarray(each.weights) for each in members], np.diff(own.start).astype(np.float32)
 
     def ask(rows: np.ndarray) -> np.ndarray:
@@ -187,7 +195,7 @@ def rank(
     schema: Schema, name: str, asked: Any, ask: Ask, top: int, items: Any, exclude_seen: bool, library: str, by: By
 ) -> Any:
     """The long table of `TBM.rank`."""
-    _check_whole("top", top, "items", 1)
+    check_whole("top", top, 1, "a number of items")
     labels = np.asarray(schema[name].labels, object)
     rows = _plain_array(schema.row_names(asked.table))
     if isinstance(items, AskedPairs):
@@ -195,12 +203,12 @@ def rank(
     else:
         allowed = np.ones(len(labels), bool)
         if items is not None:
-            allowed[:] = False
             items = list(items)
-            allowed[sites_of(schema, name, [items[place] for place in _known(schema, name, items)])] = True
+            kept = sites_of(schema, name, [items[place] for place in _known(schema, name, items)])
+            allowed = np.isin(np.arange(len(labels)), kept)
         # A comparison is no use of an item: all items can be ranked for a person who has compared them.
         hides = exclude_seen and not schema[name].has_tasks
-        seen = named_items(schema[name], asked.blocks[name])[:2] if hides else None
+        seen = named_items(schema[name], asked.blocks[name]) if hides else None
         row, item, utility, place = best(ask, len(rows), int(top), allowed, seen)
         none = np.flatnonzero(np.bincount(row, minlength=len(rows)) == 0)
         if len(none):
@@ -208,18 +216,9 @@ def rank(
             problem = f'column "{name}": {every} rated or ranked all items already, and nothing is recommended to them'
             remedy = "use exclude_seen=False to rank all items"
             warnings.warn(f"{problem} (first: row {rows[none[0]]}); {remedy}", SchemaWarning, stacklevel=3)
-    found = {
-        "row": rows[row],
-        "item": _plain_array(labels[item]),
-        VALUES[by]: utility.astype(np.float64),
-        "place": place,
-    }
+    found = {"row": rows[row], "item": _plain_array(labels[item])}
+    found |= {VALUES[by]: utility.astype(np.float64), "place": place}
     return frames.frame(library if library in {"pandas", "polars", "pyarrow"} else "dict", found)
-
-
-def _check_whole(name: str, value: Any, what: str, least: int) -> None:
-    if not isinstance(value, (int, np.integer)) or value < least:
-        raise ThurboError(f"{name}={value!r} is not a number of {what}; give a whole number of at least {least}")
 
 
 class AskedPairs(NamedTuple):
@@ -230,20 +229,15 @@ class AskedPairs(NamedTuple):
 
     def are_stated(self, block: Block) -> bool:
         """Whether a row says something about an item that is asked for."""
-        own, n = given_items(block), int(self.item.max(initial=0)) + 1
-        stated = own.row[own.item < n] * n + own.item[own.item < n]
-        return bool(np.isin(self.row.astype(np.int64) * n + self.item, stated).any())
+        own, n = given_items(block)[0], len(block.sites)
+        return bool(np.isin(self.row.astype(np.int64) * n + self.item, own.row * n + own.site).any())
 
 
 def wanted(schema: Schema, name: str, asked: Any, items: Any) -> Any:
-    """The items to rank: None for all, a list for all rows, or the pairs of a long table.
-
-    Its columns are named like the rows and the items, or are its first two.
-    """
+    """The items to rank: None for all, a list for all rows, or the pairs of a long table, by names of columns."""
     if items is None or isinstance(items, (list, tuple, set, frozenset, range)):
         return items
-    if isinstance(items, str):
-        raise SchemaError(f"items={show(items)} is one text", column=name, remedy="give a list of items")
+    refuse_text(name, items)
     if len(getattr(items, "shape", ())) == 1:  # an array or a series
         return np.asarray(items).tolist()
     source = as_table(items)
@@ -292,11 +286,10 @@ def prefers(query: Query, name: str, item: Any, other: Any) -> np.ndarray:
     chance = query.about(name, Lines(rows, np.zeros_like(rows)), own=False).above(one, two)
     if schema[name].has_tasks:
         return chance
-    own = given_items(query.blocks[name])
-    tiers = np.full((2, len(chance)), -1)
-    for tier, site in zip(tiers, (one, two), strict=True):
-        mine = own.item == site
-        tier[own.row[mine]] = own.tier[mine]
+    (own, tier), tiers = given_items(query.blocks[name]), np.full((2, len(chance)), -1)
+    for place, site in enumerate((one, two)):
+        mine = own.site == site
+        tiers[place, own.row[mine]] = tier[mine]
     stated = (tiers >= 0).all(axis=0) & (tiers[0] != tiers[1])
     return np.where(stated, (tiers[0] > tiers[1]).astype(chance.dtype), chance)
 
@@ -304,7 +297,7 @@ def prefers(query: Query, name: str, item: Any, other: Any) -> np.ndarray:
 def n_ratings(schema: Schema, blocks: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """How many rows rate or rank each item, [item], for each column with items."""
     sizes = {name: len(schema[name].labels) for name in schema.modelled if schema[name].has_items}
-    return {name: np.bincount(given_items(blocks[name]).item, minlength=n) for name, n in sizes.items()}
+    return {name: np.bincount(given_items(blocks[name])[0].site, minlength=n) for name, n in sizes.items()}
 
 
 def similar_items(
@@ -315,8 +308,8 @@ def similar_items(
     The correlation between the utilities of two items is the cosine of (W √v, V), with the variance v of each hidden
     unit over the data. The common factor of all items (a row's mean) is excluded.
     """
-    _check_whole("min_ratings", min_ratings, "ratings", 0)
-    _check_whole("top", top, "items", 1)
+    check_whole("min_ratings", min_ratings, 0, "a number of ratings")
+    check_whole("top", top, 1, "a number of items")
     own = int(sites_of(schema, name, [item])[0])
     where, rate = schema.slices[name], np.asarray(params.hidden_mean, np.float64)
     weights = np.asarray(params.weights[where], np.float64) * np.sqrt(rate * (1.0 - rate))[None, :]
@@ -324,19 +317,10 @@ def similar_items(
     both = both - both.mean(axis=0, keepdims=True)
     length = np.linalg.norm(both, axis=1)
     value = both @ both[own] / np.maximum(length * length[own], 1e-12)
-    allowed = np.ones(len(value), bool) if counts is None else counts >= min_ratings
-    allowed[own] = False
-    order = [place for place in np.argsort(-value, kind="stable").tolist() if allowed[place]][: int(top)]
-    labels = np.asarray(schema[name].labels, object)
-    return {"item": _plain_array(labels[order]), "similarity": value[order]}
-
-
-def column_with_attributes(schema: Schema, name: str | None) -> str:
-    """The column whose items have attributes: the given one, or the only one there is."""
-    held = [each for each, kind in schema.items() if kind.design is not None]
-    found = f"{len(held)} columns have items with attributes" if held else "no column has items with attributes"
-    lacks = ("its items have no attributes", "give attributes= to the column")
-    return _only(schema, name, held, lacks, (found, "use from_choices(attributes=...), or attributes={...}"))
+    allowed = (np.arange(len(value)) != own) & (counts is None or counts >= min_ratings)
+    order = np.argsort(-value, kind="stable")
+    order = order[allowed[order]][: int(top)]
+    return {"item": _plain_array(np.asarray(schema[name].labels, object)[order]), "similarity": value[order]}
 
 
 def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]:
@@ -353,20 +337,20 @@ def coded(schema: Schema, name: str, given: Any) -> tuple[list[Any], np.ndarray]
     return [item for item, _ in pairs], design.coded(pairs)
 
 
+def _effects(params: Params, schema: Schema, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """B_α, B_W and B_V of the attributes of a column's items, [feature], [feature, hidden] and [feature, factor]."""
+    assert params.effects is not None
+    own, first = np.asarray(params.effects, np.float64)[schema.effect_slices[name]], 1 + params.n_hidden
+    return own[:, 0], own[:, 1:first], own[:, first:]
+
+
 def with_profiles(params: Params, schema: Schema, name: str, features: np.ndarray) -> Params:
     """The parameters of profiles in the place of sites: B f for each."""
-    assert params.effects is not None
-    own = np.asarray(features, np.float32) @ np.asarray(params.effects)[schema.effect_slices[name]]
-    n, first = len(features), 1 + params.n_hidden
+    own = (jnp.asarray(features @ each, jnp.float32) for each in _effects(params, schema, name))
+    parts = dict(zip(("site_bias", "weights", "loadings"), own, strict=True))
     scale = np.asarray(params.gauge.scale)[schema.slices[name].start]
-    return params._replace(
-        effects=None,
-        presence=None,
-        site_bias=jnp.asarray(own[:, 0]),
-        weights=jnp.asarray(own[:, 1:first]),
-        loadings=jnp.asarray(own[:, first:]),
-        gauge=Gauge(jnp.zeros((n, 1), jnp.float32), jnp.full(n, scale, jnp.float32)),
-    )
+    gauge = Gauge(jnp.zeros((len(features), 1), jnp.float32), jnp.full(len(features), scale, jnp.float32))
+    return params._replace(effects=None, presence=None, gauge=gauge, **parts)
 
 
 @partial(jax.jit, static_argnames=("how",))
@@ -375,15 +359,16 @@ def _moments(params: Params, evidence: Evidence | None, profiles: Params, how: H
     n_factors, dtype = params.n_factors, params.weights.dtype
     whitener = jnp.eye(n_factors, dtype=dtype)[None] if n_factors else None
     belief = Belief(params.hidden_mean[None, :], jnp.zeros((1, n_factors), dtype), None, whitener)
-    belief = belief if evidence is None else summary(params, evidence, how.n_steps)
+    return _of_profiles(belief if evidence is None else summary(params, evidence, how.n_steps), profiles)
+
+
+def _of_profiles(belief: Belief, profiles: Params) -> moments.Moments:
     return belief.at(profiles, jnp.arange(profiles.site_bias.shape[0]), together=True)
 
 
 @partial(jax.jit, static_argnames=("how", "function"))
 def _expected(params: Params, evidence: Evidence, profiles: Params, how: How, function: moments.Function) -> Array:
-    def chance(belief: Belief) -> Array:
-        return function(*belief.at(profiles, jnp.arange(profiles.site_bias.shape[0]), together=True))[0]
-
+    chance = lambda belief: function(*_of_profiles(belief, profiles))[0]  # noqa: E731
     return expectation(chance, params, evidence, how.method, n_steps=how.n_steps)
 
 
@@ -395,32 +380,26 @@ def chances(
     function = moments.gumbel_choice if getattr(schema[name], "noise", "normal") == "gumbel" else moments.largest
     if evidence is not None and how.method == "exact":
         found = evidence.by_chunks(lambda rows: _expected(params, rows, profiles, how, function))
-    elif evidence is not None:
-        both = evidence.by_chunks(lambda rows: _moments(params, rows, profiles, how))
-        found = moments.at_moments(function, (), *both)[0]
     else:
-        found = moments.at_moments(function, (), *map(np.asarray, _moments(params, None, profiles, how)))[0]
-    return np.asarray(found / found.sum(axis=1, keepdims=True), np.float64)
+        ask = lambda rows: _moments(params, rows, profiles, how)  # noqa: E731
+        both = map(np.asarray, ask(None)) if evidence is None else evidence.by_chunks(ask)
+        found = moments.at_moments(function, (), *both)[0]
+    return normalised(np.asarray(found, np.float64))
 
 
 def worths(params: Params, schema: Schema, name: str, evidence: Buckets | None, how: How) -> np.ndarray:
     """Part-worths of each row, [row, feature]: B_α + B_W q + B_V z, in units of the noise, per standardised feature."""
-    assert params.effects is not None
-    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
     hidden, factors = np.asarray(params.hidden_mean)[None, :], np.zeros((1, params.n_factors))
     if evidence is not None:
         hidden, _, factors = evidence.by_chunks(lambda rows: moments.features(params, rows, how))
-    first = 1 + params.n_hidden
-    return np.asarray(effects[:, 0][None, :] + hidden @ effects[:, 1:first].T + factors @ effects[:, first:].T)
+    bias, weights, loadings = _effects(params, schema, name)
+    return np.asarray(bias[None, :] + hidden @ weights.T + factors @ loadings.T)
 
 
 def _places(design: Design) -> list[tuple[Any, slice]]:
     """Each attribute, and which features are its own."""
-    found, begin = [], 0
-    for each in design.attributes:
-        found.append((each, slice(begin, begin + len(each.features))))
-        begin += len(each.features)
-    return found
+    ends = np.cumsum([len(each.features) for each in design.attributes]).tolist()
+    return [(each, slice(end - len(each.features), end)) for each, end in zip(design.attributes, ends, strict=True)]
 
 
 def _contrasts(design: Design) -> np.ndarray:
@@ -440,23 +419,19 @@ def errors(
     of the effects over people in the model. Parameters are those of the leading member.
     """
     design = schema[name].design
-    assert params.effects is not None
     assert block.tasks is not None
     assert design is not None
-    effects = np.asarray(params.effects, np.float64)[schema.effect_slices[name]]
-    first, rate = 1 + params.n_hidden, np.asarray(params.hidden_mean, np.float64)
-    weights, loadings = effects[:, 1:first] * np.sqrt(rate * (1.0 - rate)), effects[:, first:]
-    spread = weights @ weights.T + loadings @ loadings.T
+    (_, weights, loadings), rate = _effects(params, schema, name), np.asarray(params.hidden_mean, np.float64)
+    spread = (weights * rate * (1.0 - rate)) @ weights.T + loadings @ loadings.T
     size, unit = block.tasks.size, 1.0 if block.tasks.noise == "gumbel" else np.pi / np.sqrt(6.0)
-    tier = block.tier[:, 0].reshape(-1, size)
-    row = block.lists.row.reshape(-1, size)[:, 0]
+    tier, row = block.tier[:, 0].reshape(-1, size), block.lists.row[::size]
     features = design.matrix[block.lists.site].reshape(len(tier), size, -1)
     utility = np.where(tier >= 0, unit * np.einsum("tsf,tf->ts", features, worth[row]), -np.inf)
     chance = np.exp(utility - utility.max(axis=1, keepdims=True, initial=-1e300))
     chance = chance / np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
     around = features - np.einsum("ts,tsf->tf", chance, features)[:, None, :]
-    n_features, n_rows = features.shape[2], block.n_rows
-    own = np.zeros((n_rows, n_features, n_features))
+    n_features = features.shape[2]
+    own = np.zeros((block.n_rows, n_features, n_features))
     np.add.at(own, row, unit**2 * np.einsum("ts,tsf,tsg->tfg", chance, around, around))
     weight = own @ np.linalg.inv(np.eye(n_features) + spread @ own)
     to_shown, found = _contrasts(design), []
@@ -484,13 +459,9 @@ def summarised(
     design = schema[name].design
     assert design is not None
     worth = worth @ _contrasts(design).T
-    out: dict[str, list[Any]] = {
-        each: [] for each in ("group", "attribute", "level", "part_worth", "low", "high", "spread", "importance")
-    }
-    reach = float(ndtri(0.5 + 0.5 * LEVEL))
-    # How far each attribute can move the utility of a profile, [row, attribute].
-    found = []
-    for each, places in _places(design):
+    out: dict[str, list[Any]] = {key: [] for key in PART_WORTHS}
+    reach, found = float(ndtri(0.5 + 0.5 * LEVEL)), list[np.ndarray]()
+    for each, places in _places(design):  # how far it can move the utility of a profile, [row]
         if each.levels:
             found.append(np.ptp(worth[:, places], axis=1))
         else:  # over the range of the training table, in the user's units
@@ -505,6 +476,6 @@ def summarised(
         for at, (each, places) in enumerate(_places(design)):
             for place, level in enumerate(each.levels or (None,), places.start):
                 values = (label, each.name, level, *figures[:, place], share[at])
-                for key, value in zip(out, values, strict=True):
+                for key, value in zip(PART_WORTHS, values, strict=True):
                     out[key].append(value)
     return out

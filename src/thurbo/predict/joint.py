@@ -21,19 +21,8 @@ from thurbo.latent import rbm
 from thurbo.latent.constraints import Context
 from thurbo.latent.constraints.comparisons import draw_orders
 from thurbo.latent.evidence import Buckets, Evidence, n_slots
-from thurbo.latent.inference import gibbs
-from thurbo.latent.inference.annealing import (
-    Bracket,
-    Scores,
-    budget_of_rows,
-    log_evidence_annealed,
-    log_normaliser_annealed,
-    log_partition_annealed,
-    most_temperatures,
-    narrowed,
-    rows_at_once,
-    width_of_narrow,
-)
+from thurbo.latent.inference import annealing, gibbs
+from thurbo.latent.inference.annealing import Bracket, Scores
 from thurbo.latent.inference.meanfield import mean_field, predictive
 from thurbo.latent.inference.posterior import (
     MAX_QUADRATURE_FACTORS,
@@ -60,9 +49,9 @@ N_STEPS = 300  # of each chain given a row, which starts at the mean-field proba
 _exact = jax.jit(log_evidence_exact)
 _partition_exact = jax.jit(log_partition_exact)
 _normaliser_exact = jax.jit(log_normaliser_exact)
-_annealed = jax.jit(log_evidence_annealed)
-_normaliser = jax.jit(log_normaliser_annealed)
-_partition = jax.jit(log_partition_annealed)
+_annealed = jax.jit(annealing.log_evidence_annealed)
+_normaliser = jax.jit(annealing.log_normaliser_annealed)
+_partition = jax.jit(annealing.log_partition_annealed)
 
 
 def is_exact(params: Params, by_prediction: bool = False) -> bool:
@@ -91,9 +80,9 @@ def log_partition(params: Params, seed: int = 0) -> Scores:
 
     # All scores share this number: it may take longer than a row.
     n_sites = params.site_bias.shape[0]
-    most = MORE_FOR_MODEL * most_temperatures(n_sites + params.n_hidden)
-    narrow = width_of_narrow(np.full(1, n_sites))
-    return narrowed(anneal, params.weights.dtype, most, seed, narrow).plus(constant)
+    most = MORE_FOR_MODEL * annealing.most_temperatures(n_sites + params.n_hidden)
+    narrow = annealing.width_of_narrow(np.full(1, n_sites))
+    return annealing.narrowed(anneal, params.weights.dtype, most, seed, narrow).plus(constant)
 
 
 @jax.jit
@@ -134,20 +123,18 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
     if not len(says):
         return found
     rows = evidence.rows(says)
-    if rows.has_own_models:
-        normaliser = _normalisers(params, rows, seed)
-    else:  # log Σ_h Ω(h) of the model that all rows share
+    if not rows.has_own_models:  # log Σ_h Ω(h) of the model that all rows share
         normaliser = log_partition(params, seed).plus(-0.5 * params.site_bias.shape[0] * LOG_2PI)
-
-    def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
-        one = lambda own, at: _annealed(key, params, own, n_temperatures, at)  # noqa: E731
-        return rows.rows(some).by_chunks(one, knots, rows=rows_at_once)
-
-    narrow = _narrow(rows)
-    own = narrowed(anneal, params.weights.dtype, budget_of_rows(params, rows), seed, narrow)
+    elif params.n_hidden <= EXACT_PARTITION:  # that over each row's own sites
+        value = rows.by_chunks(partial(_normaliser_exact, params), rows=EXACT_ROWS).astype(np.float64)
+        normaliser = Scores.of(value, np.zeros(len(value)))
+    else:
+        most = annealing.most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
+        normaliser = _of_rows(_normaliser, params, rows, most, seed + 1)
+    own = _of_rows(_annealed, params, rows, annealing.budget_of_rows(params, rows), seed)
     for every, part in zip(found, own.less(normaliser), strict=True):
         every[says] = part
-    wide = found.width[says] > 1.5 * narrow
+    wide = found.width[says] > 1.5 * _narrow(rows)
     if wide.any():
         apart = np.median(found.width[says[wide]])
         warnings.warn(
@@ -160,18 +147,14 @@ def _score_annealed(params: Params, evidence: Buckets, seed: int) -> Scores:
     return found
 
 
-def _normalisers(params: Params, rows: Buckets, seed: int) -> Scores:
-    """log Σ_h Ω(h) over each row's own sites."""
-    if params.n_hidden <= EXACT_PARTITION:
-        value = rows.by_chunks(partial(_normaliser_exact, params), rows=EXACT_ROWS)
-        return Scores.of(value.astype(np.float64), np.zeros(len(value)))
+def _of_rows(run: Any, params: Params, rows: Buckets, most: int, seed: int) -> Scores:
+    """What annealing with at most so many temperatures says of each row."""
 
     def anneal(key: PRNGKey, n_temperatures: Any, knots: np.ndarray, some: np.ndarray) -> Bracket:
-        one = lambda own, at: _normaliser(key, params, own, n_temperatures, at)  # noqa: E731
-        return rows.rows(some).by_chunks(one, knots, rows=rows_at_once)
+        one = lambda own, at: run(key, params, own, n_temperatures, at)  # noqa: E731
+        return rows.rows(some).by_chunks(one, knots, rows=annealing.rows_at_once)
 
-    most = most_temperatures(max(map(n_slots, rows.buckets)) + params.n_hidden)
-    return narrowed(anneal, params.weights.dtype, most, seed + 1, _narrow(rows))
+    return annealing.narrowed(anneal, params.weights.dtype, most, seed, _narrow(rows))
 
 
 def _narrow(rows: Buckets) -> np.ndarray:
@@ -179,14 +162,11 @@ def _narrow(rows: Buckets) -> np.ndarray:
     n_sites = np.zeros(rows.n_rows)
     for bucket, place in zip(rows.buckets, rows.places, strict=True):
         n_sites[place] = n_slots(bucket)
-    return width_of_narrow(n_sites)
+    return annealing.width_of_narrow(n_sites)
 
 
 def draw(key: PRNGKey, params: Params, n_rows: int, schema: Schema | None = None) -> np.ndarray:
-    """x ~ P(x), [row, site]; drawn in powers of two, so that other numbers of rows rarely recompile.
-
-    Rankings of the schema that are choices one after another are drawn as such.
-    """
+    """x ~ P(x), [row, site]; rankings of the schema that are choices one after another are drawn as such."""
     x, mean = (np.asarray(each, np.float64)[:n_rows] for each in latent(key, params, _bucket(n_rows)))
     if schema is None or params.gauge.context is None:
         return x
@@ -197,10 +177,7 @@ def draw(key: PRNGKey, params: Params, n_rows: int, schema: Schema | None = None
 def with_choices(
     rng: np.random.Generator, params: Params, schema: Schema, x: np.ndarray, mean: np.ndarray
 ) -> np.ndarray:
-    """x with the sites of rankings with context replaced by utilities that decode to rankings drawn choice by choice.
-
-    `mean` is that of x given the hidden layer of each row, both [row, site].
-    """
+    """x with sites of rankings with context replaced by draws choice by choice, from means given the hidden layer."""
     x, context = x.copy(), params.gauge.context
     for name in schema.with_sites:
         where = schema.slices[name]

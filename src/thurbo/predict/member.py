@@ -16,39 +16,32 @@ import jax
 import numpy as np
 
 from thurbo._concurrency import cached_property
-from thurbo.latent.evidence import ROW_BUCKETS, Buckets, Evidence, Unobserved, n_slots
+from thurbo.latent.evidence import ROW_BUCKETS, Buckets, Evidence, Unobserved
 from thurbo.latent.packing import Padding
 from thurbo.latent.rbm import Params
 from thurbo.predict import moments
 from thurbo.predict.correction import Routes
-from thurbo.predict.moments import Function, How, Moments
+from thurbo.predict.moments import Function, How
 from thurbo.table.columns.cells import Block
 from thurbo.table.columns.forms import Ask, Lines
+from thurbo.table.columns.forms.form import log_of
 from thurbo.table.columns.forms.number import LOG_LEAST_DENSITY, Distribution
 from thurbo.table.schema.schema import Schema
 
 GRID_POINTS = 1025
 GRID_REACH = 5.0  # standard deviations beyond the outermost means
-LEAST_CHANCE = 1e-300
 MOST_WEIGHTS = 50_000_000  # maximum of rows times states whose probabilities are cached
 SMALL, FEW_ROWS = 2048, 128  # rows of a small survey, and of one chunk: one program for one row and for all of it
 
 
 class Known(NamedTuple):
-    """The mean-field posterior given all cells of each row, on the host: enough to predict any missing cell.
+    """The mean-field posterior given all cells of each row, on the host: enough to predict any missing cell."""
 
-    mean, deviation  of x at the shared slots, [row, slot]
-    hidden, factors, whitener  of the hidden layer, for items of lists; None without lists
-    """
-
-    mean: np.ndarray
+    mean: np.ndarray  # of x at the shared slots, [row, slot]
     deviation: np.ndarray
-    hidden: np.ndarray | None = None
+    hidden: np.ndarray | None = None  # of the hidden layer, for items of lists; None without lists
     factors: np.ndarray | None = None
     whitener: np.ndarray | None = None
-
-    def rows(self, index: np.ndarray) -> Known:
-        return Known(*(leaf[index] for leaf in self if leaf is not None))
 
 
 @dataclass(frozen=True)
@@ -97,27 +90,20 @@ class MemberQuery:
             one = self.moments(evidence.rows(np.zeros(1, np.int64)), hidden)
             return Known(*(np.broadcast_to(leaf, (evidence.n_rows, *leaf.shape[1:])) for leaf in one[:2]))
         (padding, params), keep = self._shaped, bool(self.evidence.lists)
-        sites: Any = np.flatnonzero(self.evidence.shared >= 0).astype(np.int32)
-        if padding is not None:
-            sites = np.arange(padding.n_slots, dtype=np.int32)
+        slots = np.flatnonzero(self.evidence.shared >= 0) if padding is None else np.arange(padding.n_slots)
+        sites: Any = slots.astype(np.int32)
 
         def rest(bucket: Evidence) -> Evidence:
             bucket = moments.without_slots(bucket, hidden, self.how)
             return bucket if padding is None else padding.evidence(bucket)
 
-        chunks = evidence.on_host().replaced(rest)
-        ask = lambda rows: moments.all_moments(params, rows, sites, self.how, keep)  # noqa: E731
         # Some rows of a table are asked like all of them, so that they share a program.
         on_cpu = jax.default_backend() == "cpu"
         is_large = self.evidence.n_rows > (SMALL if on_cpu else FEW_ROWS)
         at_once = ROW_BUCKETS[-1] if is_large else FEW_ROWS if on_cpu else None
-        found = chunks.by_chunks(ask, rows=at_once)
+        chunks = evidence.on_host().replaced(rest)
+        found = chunks.by_chunks(lambda rows: moments.all_moments(params, rows, sites, self.how, keep), rows=at_once)
         return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
-
-    @cached_property
-    def _patterned(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Columns that say which questions were answered, and these questions."""
-        return [(name, column.patterned) for name, column in self.schema.items() if column.patterned]
 
     def signals(self, name: str) -> np.ndarray:
         """Slots that only say whether this one question was answered: no evidence about its answer.
@@ -125,11 +111,13 @@ class MemberQuery:
         Of a gate also those that say whether its follow-up questions were answered: routing has this evidence.
         """
         follow = {each for route in self.routes.get(name, ()) for each in route.columns}
-        columns = [
-            other for other, patterned in self._patterned if patterned == (name,) or follow.issuperset(patterned)
-        ]
-        sites = [self.evidence.shared[self.schema.slices[other]] for other in columns]
-        return np.concatenate([np.zeros(0, np.int64), *sites]).astype(np.int64)
+        patterned = {other: column.patterned for other, column in self.schema.items() if column.patterned}
+        own = [self.slots(other) for other, of in patterned.items() if of == (name,) or follow.issuperset(of)]
+        return np.concatenate([np.zeros(0, np.int64), *own]).astype(np.int64)
+
+    def slots(self, name: str) -> np.ndarray:
+        """Slots of a question that is no list."""
+        return self.evidence.shared[self.schema.slices[name]]
 
     @cached_property
     def seen(self) -> np.ndarray:
@@ -138,31 +126,20 @@ class MemberQuery:
         return np.asarray(self.evidence.by_chunks(lambda rows: moments.observed(rows)[:, :first]))
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> MemberAnswers:
-        """The answers of a column: of all rows, or of some lines.
-
-        With `own`, an answer's own cell is in the evidence, and is left out.
-        """
+        """The answers of a column, of all rows or of some lines; with `own`, the evidence has their cells."""
         column = self.schema[name]
         _ = column.form  # raises an error for a column that is not part of the model
-        first = self.schema.slices[name].start
         if not column.is_listed:
             rows = np.arange(self.evidence.n_rows) if lines is None else np.asarray(lines.row)
-            return SharedAnswers(self, name, Lines(rows, np.zeros(len(rows), np.int64)), own, first)
+            return SharedAnswers(self, name, Lines(rows, np.zeros(len(rows), np.int64)), own)
         if lines is None:
             lines = Lines(self.blocks[name].lists.row, self.blocks[name].lists.site)
-        return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own, first)
-
-    def rows(self, index: np.ndarray) -> MemberQuery:
-        """Some rows of the same table; what is already known about them is kept."""
-        found, known = replace(self, evidence=self.evidence.rows(index)), self.__dict__.get("known")
-        if known is not None:
-            found.__dict__["known"] = known.rows(index)
-        return found
+        return (TaskAnswers if column.has_tasks else ListedAnswers)(self, name, lines, own)
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> MemberQuery:
         """The same table without the answers at the given lines of columns, [line] each."""
-        rest = without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved)
-        return replace(self, evidence=rest)
+        masked = with_patterns(self.schema, self.blocks, masked)
+        return replace(self, evidence=without(self.schema, self.blocks, self.evidence, masked, self.how.unobserved))
 
 
 def without(
@@ -172,26 +149,18 @@ def without(
     masked: Mapping[str, np.ndarray],
     unobserved: Unobserved,
     always: bool = False,
-    rows: np.ndarray | None = None,
 ) -> Buckets:
-    """Evidence without the answers at the given lines of columns, [line] each; `always` as in `Buckets.hide`.
-
-    Nor does it say that questions were answered if all their answers are among these. With `rows` only of some rows of
-    a table without lists.
-    """
-    masked = with_patterns(schema, blocks, masked)
-    if rows is not None:
-        evidence, masked = evidence.rows(rows), {name: lines[rows] for name, lines in masked.items()}
+    """Evidence without what columns say at some lines, [line] each; `always` as in `Buckets.hide`."""
     row, slot = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for name, lines in masked.items():
         where, entries = schema.slices[name], blocks[name].entries
         if entries is not None:
             row.append(entries.row[lines])
             slot.append(evidence.entry_slots(where.start)[lines])
-            continue
-        places, own = np.flatnonzero(lines), evidence.shared[where]
-        row.append(np.repeat(places, len(own)))
-        slot.append(np.tile(own, len(places)))
+        else:
+            places, own = np.flatnonzero(lines), evidence.shared[where]
+            row.append(np.repeat(places, len(own)))
+            slot.append(np.tile(own, len(places)))
     return evidence.hide(np.concatenate(row), np.concatenate(slot), unobserved, always).on_host()
 
 
@@ -210,8 +179,7 @@ def with_patterns(
 def between(below: np.ndarray) -> np.ndarray:
     """P(band) of each answer from P(z ≤ ·) at all lower ends, and then at all upper ends: [answer, band]."""
     lower, upper = np.split(below, 2, axis=1)
-    mass = np.maximum(upper - lower, 1e-30)
-    return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+    return normalised(np.maximum(upper - lower, 1e-30))
 
 
 def normalised(chance: np.ndarray) -> np.ndarray:
@@ -227,15 +195,11 @@ class MemberAnswers(Ask):
     name: str
     lines: Lines
     own: bool  # whether the evidence has the column's own cells, which have to be removed
-    first: int  # site of the column
     bands_at: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self._params, self._column = self.query.params, self.query.schema[self.name]
-
-    def above(self, one: int, two: int) -> np.ndarray:
-        """P(item above another item), [row]."""
-        raise NotImplementedError
+        self.first = self.query.schema.slices[self.name].start  # site of the column
 
     @cached_property
     def entry(self) -> np.ndarray:
@@ -255,18 +219,31 @@ class MemberAnswers(Ask):
         """Sites to predict: [asked] for all lines, or [line, asked]."""
         raise NotImplementedError
 
-    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
-        """E[function of the moments at these sites | the rest of each row], in double precision."""
+    def _moments_at(self, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of x at these sites given the rest of each row, by mean-field."""
         raise NotImplementedError
 
-    def _averaged(self, function: Function, evidence: Buckets, sites: np.ndarray, shared: tuple, *rowwise: Any) -> Any:
-        """The mean of a function of moments at each row's own sites over states of the hidden layer."""
+    def _averaged(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        """The mean of a function of moments over states of the hidden layer."""
+        raise NotImplementedError
 
-        def chunk(rows: Evidence, at: Any, *values: Any) -> Any:
-            at, how = at.astype(np.int32), self.query.how
-            return moments.of_evidence(function, self._params, rows, at, shared, values, how, None)
+    @cached_property
+    def moments_of_x(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation of x at all sites of a column that is no list, by mean-field: [row, site] each."""
+        raise NotImplementedError
 
-        return evidence.by_chunks(chunk, sites, *rowwise)
+    def above(self, one: int, two: int) -> np.ndarray:
+        """P(item above another item), [row]."""
+        raise NotImplementedError
+
+    def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError("orders are drawn from a `Predictive`")
+
+    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
+        """E[function of the moments at these sites | the rest of each row], in double precision."""
+        if self.query.how.method == "mean-field":
+            return in_double(moments.at_moments(function, shared, *self._moments_at(sites), *rowwise))
+        return in_double(self._averaged(function, sites, shared, rowwise))
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
         sites = self._sites(site)
@@ -287,10 +264,8 @@ class MemberAnswers(Ask):
     def ends(self) -> tuple[float, float]:
         """Beyond all numbers of the answers, in standard units: ends of a grid."""
         sites = np.unique(self._sites()) if len(self.lines.row) else np.asarray([self.first])
-        bias, weights, loadings = (
-            np.asarray(each, np.float64)[sites]
-            for each in (self._params.site_bias, self._params.weights, self._params.loadings)
-        )
+        every = self._params.site_bias, self._params.weights, self._params.loadings
+        bias, weights, loadings = (np.asarray(each, np.float64)[sites] for each in every)
         reach = GRID_REACH * np.sqrt(1.0 + (loadings**2).sum(axis=1))
         low = (bias + weights.clip(max=0).sum(axis=1) - reach).min()
         high = (bias + weights.clip(min=0).sum(axis=1) + reach).max()
@@ -319,21 +294,9 @@ class MemberAnswers(Ask):
         mean, second = self._expect(moments.two_moments, self._sites())
         return mean, np.sqrt(np.maximum(second - mean**2, 1e-12))
 
-    @cached_property
-    def moments_of_x(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation of x at all sites of a column that is no list, by mean-field: [row, site] each."""
-        raise NotImplementedError
-
-    def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raise NotImplementedError("orders are drawn from a `Predictive`")
-
 
 class SharedAnswers(MemberAnswers):
     """A column with the same sites in every row: one answer for each row."""
-
-    @property
-    def _where(self) -> slice:
-        return self.query.schema.slices[self.name]
 
     def _sites(self, site: int = 0) -> np.ndarray:
         return np.asarray([self.first + site])
@@ -346,63 +309,59 @@ class SharedAnswers(MemberAnswers):
     @cached_property
     def _hidden(self) -> np.ndarray:
         """Slots that are removed from the evidence: the column's own, and those that only say that it has an answer."""
-        own, signals = self.query.evidence.shared[self._where], self.query.signals(self.name)
+        own, signals = self.query.slots(self.name), self.query.signals(self.name)
         return np.concatenate([own, signals]) if self.own else signals
 
     @cached_property
     def moments_of_x(self) -> tuple[np.ndarray, np.ndarray]:
-        slots, rows = self.query.evidence.shared[self._where], np.asarray(self.lines.row)
+        slots, rows = self.query.slots(self.name), np.asarray(self.lines.row)
         if not self.own and self.query.known is not None and not self.query.seen[np.ix_(rows, self._hidden)].any():
             known, place = self.query.known, np.ix_(rows, slots)
             return known.mean[place], known.deviation[place]
         found = self.query.moments(self._evidence, self._hidden)
         return found.mean[:, slots], found.deviation[:, slots]
 
+    def _moments_at(self, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, deviation = self.moments_of_x
+        return mean[:, sites - self.first], deviation[:, sites - self.first]
+
+    def _rest(self, rows: Evidence) -> Evidence:
+        return moments.without_slots(rows, self._hidden, self.query.how)
+
     @cached_property
     def _weights(self) -> np.ndarray | None:
-        """P(state | all other cells) of each row, [row, state], if memory allows."""
+        """P(state | all other cells) of each row, [row, state], if they are enumerated and memory allows."""
         n_states = 2**self._params.n_hidden * 32**self._params.n_factors
-        if n_states * len(self.lines.row) > MOST_WEIGHTS:
+        if self.query.how.method != "exact" or n_states * len(self.lines.row) > MOST_WEIGHTS:
             return None
         return self._evidence.by_chunks(
-            lambda rows: np.asarray(moments.state_weights(self._params, rows, self._mask(rows), self.query.how)).T
+            lambda rows: np.asarray(moments.state_weights(self._params, self._rest(rows))).T
         )
 
-    def _mask(self, rows: Evidence) -> Any:
-        mask = np.zeros(n_slots(rows), bool)
-        mask[self._hidden] = True
-        return mask
-
-    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
-        how = self.query.how
-        if how.method == "mean-field":
-            mean, deviation = (each[:, sites - self.first] for each in self.moments_of_x)
-            return in_double(moments.at_moments(function, shared, mean, deviation, *rowwise))
-        at: Any = np.asarray(sites, np.int32)
-        if how.method == "exact" and self._weights is not None:
-
-            def known(rows: Evidence, weights: Any, *own: Any) -> Any:
-                return moments.of_states(function, self._params, rows, weights.T, at, shared, own)
-
-            return in_double(self._evidence.by_chunks(known, self._weights, *rowwise))
-
-        def chunk(rows: Evidence, *own: Any) -> Any:
-            return moments.of_evidence(function, self._params, rows, at, shared, own, how, self._mask(rows))
-
-        return in_double(self._evidence.by_chunks(chunk, *rowwise))
+    def _averaged(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        params, at, how = self._params, sites.astype(np.int32), self.query.how
+        if self._weights is None:
+            return self._evidence.by_chunks(
+                lambda rows, *own: moments.of_evidence(function, params, self._rest(rows), at, shared, own, how),
+                *rowwise,
+            )
+        return self._evidence.by_chunks(
+            lambda rows, weights, *own: moments.of_states(function, params, rows, weights.T, at, shared, own),
+            self._weights,
+            *rowwise,
+        )
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         function = moments.first_choice if self._column.has_context else moments.largest
-        chance, mean = self._expect(function, np.arange(self._where.start, self._where.stop))
+        chance, mean = self._expect(function, self.first + np.arange(len(self._column.sites)))
         return normalised(chance), mean
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of all items) of each row: tiers [row, item], −1 for items that take no part."""
-        sites, own = np.arange(self._where.start, self._where.stop), tier.astype(np.int32)
-        shape = moments.shape_of_orders(own, is_listed=False)
-        if self.query.how.method == "mean-field":
-            return np.asarray(self._expect(moments.log_order(*shape), sites, (), (own,)))
-        return _logs(self._expect(moments.order(*shape), sites, (), (own,)))
+        sites, own = self.first + np.arange(len(self._column.sites)), tier.astype(np.int32)
+        as_log = self.query.how.method == "mean-field"
+        found: np.ndarray = self._expect(moments.order(own, False, as_log), sites, (), (own,))
+        return found if as_log else log_of(found)
 
     def above(self, one: int, two: int) -> np.ndarray:
         zero = np.zeros((len(self.lines.row), 2), self._params.weights.dtype)
@@ -449,18 +408,32 @@ class ListedAnswers(MemberAnswers):
             found = moments.in_portions(partial(moments.listed_moments, params), sites[~fresh], *leaves)
             mean[~fresh], deviation[~fresh] = found
         if fresh.any():
-
-            def chunk(rows: Evidence, own: Any) -> Moments:
-                return moments.line_moments(params, rows, own.astype(np.int32), self.query.how)
-
             part = self._evidence if fresh.all() else self._evidence.rows(np.flatnonzero(fresh))
-            mean[fresh], deviation[fresh] = part.by_chunks(chunk, sites[fresh])
+            ask = partial(moments.line_moments, params, how=self.query.how)
+            mean[fresh], deviation[fresh] = part.by_chunks(ask, sites[fresh].astype(np.int32))
         return mean, deviation
 
-    def _expect(self, function: Function, sites: np.ndarray, shared: tuple = (), rowwise: tuple = ()) -> Any:
-        if self.query.how.method == "mean-field":
-            return in_double(moments.at_moments(function, shared, *self._moments, *rowwise))
-        return in_double(self._averaged(function, self._evidence, sites, shared, *rowwise))
+    def _moments_at(self, sites: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._moments
+
+    def _averaged(self, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        return self._over_states(self._evidence, function, sites, shared, rowwise)
+
+    def _over_states(self, given: Buckets, function: Function, sites: np.ndarray, shared: tuple, rowwise: tuple) -> Any:
+        params, how = self._params, self.query.how
+        return given.by_chunks(
+            lambda rows, at, *own: moments.of_evidence(function, params, rows, at, shared, own, how),
+            sites.astype(np.int32),
+            *rowwise,
+        )
+
+    def _together(self, function: Function, rows: np.ndarray, sites: np.ndarray, *rowwise: np.ndarray) -> Any:
+        """E[function of the moments at several sites of each row | all that the row says], in double precision."""
+        if self.query.how.method != "mean-field":
+            return in_double(self._over_states(self.query.evidence.rows(rows), function, sites, (), rowwise))
+        lines = Lines(np.repeat(rows, sites.shape[1]), sites.reshape(-1) - self.first)
+        own = (each.reshape(sites.shape) for each in ListedAnswers(self.query, self.name, lines, False)._moments)
+        return in_double(moments.at_moments(function, (), *own, *rowwise))
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """For lines with the same items in every row: P(item is the best of them), [row, item]."""
@@ -471,27 +444,18 @@ class ListedAnswers(MemberAnswers):
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         """log P(order of a row's items): tiers [row, item], −1 for padding; lines are rows times items."""
-        own, shape = tier.astype(np.int32), moments.shape_of_orders(tier.astype(np.int32), is_listed=True)
-        if self.query.how.method == "mean-field":
-            mean, deviation = (each.reshape(tier.shape) for each in self._moments)
-            return np.asarray(moments.at_moments(moments.log_order(*shape), (), mean, deviation, own), np.float64)
+        own, as_log = tier.astype(np.int32), self.query.how.method == "mean-field"
         rows, sites = np.asarray(self.lines.row).reshape(tier.shape)[:, 0], self._sites()[:, 0].reshape(tier.shape)
-        return _logs(self._averaged(moments.order(*shape), self.query.evidence.rows(rows), sites, (), own))
+        found: np.ndarray = self._together(moments.order(own, True, as_log), rows, sites, own)
+        return found if as_log else log_of(found)
 
     def above(self, one: int, two: int) -> np.ndarray:
         """By latent utilities, which count from the first cut of each item if scores are levels."""
         rows, sites = np.asarray(self.lines.row), self.first + np.asarray([one, two])
         cuts = np.asarray(self._params.gauge.cuts)[sites, 0]
         zero = np.where(self._column.n_cuts > 0, cuts, 0.0).astype(self._params.weights.dtype)
-        zeros = np.broadcast_to(zero, (len(rows), 2))
-        if self.query.how.method == "mean-field":
-            lines = Lines(np.repeat(rows, 2), np.tile([one, two], len(rows)))
-            both = ListedAnswers(self.query, self.name, lines, False, self.first)._moments
-            mean, deviation = (each.reshape(-1, 2) for each in both)
-            return np.asarray(moments.at_moments(moments.pair, (), mean, deviation, zeros))
-        own = np.broadcast_to(sites, (len(rows), 2))
-        found = self._averaged(moments.pair, self.query.evidence.rows(rows), own, (), zeros)
-        return np.asarray(found, np.float64)
+        both = np.broadcast_to(sites, (len(rows), 2)), np.broadcast_to(zero, (len(rows), 2))
+        return np.asarray(self._together(moments.pair, rows, *both))
 
 
 class TaskAnswers(ListedAnswers):
@@ -499,25 +463,25 @@ class TaskAnswers(ListedAnswers):
 
     entry = MemberAnswers.entry  # no line is one of the row's own
 
+    def _choices(self, rows: np.ndarray, sites: np.ndarray) -> np.ndarray:
+        """P(item is above all others in a new comparison without a tie), [row, item]."""
+        tiers = (np.broadcast_to(one, sites.shape) for one in np.eye(sites.shape[1], dtype=np.int32))
+        logs = [self._log_chance(rows, sites, tier, is_whole=True) for tier in tiers]
+        return normalised(np.exp(np.stack(logs, axis=1)))
+
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """For lines with the same items in every row: P(item is chosen from all of them), [row, item]."""
         rows = np.unique(self.lines.row)
         sites = self._sites()[:, 0].reshape(len(rows), -1)
-        tiers = (np.broadcast_to(one, sites.shape) for one in np.eye(sites.shape[1], dtype=np.int32))
-        chance = np.stack([np.exp(self._log_chance(rows, sites, tier, is_whole=True)) for tier in tiers], axis=1)
-        return normalised(chance), self.utility()[0].reshape(sites.shape)
+        return self._choices(rows, sites), self.utility()[0].reshape(sites.shape)
 
     def orders(self, tier: np.ndarray) -> np.ndarray:
         rows = np.asarray(self.lines.row).reshape(tier.shape)[:, 0]
         return self._log_chance(rows, self._sites()[:, 0].reshape(tier.shape), tier)
 
     def above(self, one: int, two: int) -> np.ndarray:
-        """In a new comparison of the two, if it is no tie."""
         rows = np.asarray(self.lines.row)
-        sites = np.tile(self.first + np.asarray([one, two]), (len(rows), 1))
-        tiers = (np.broadcast_to(tier, sites.shape) for tier in np.eye(2, dtype=np.int32))
-        won, lost = (np.exp(self._log_chance(rows, sites, tier, is_whole=True)) for tier in tiers)
-        return np.asarray(won / (won + lost))
+        return self._choices(rows, np.tile(self.first + np.asarray([one, two]), (len(rows), 1)))[:, 0]
 
     def _log_chance(self, rows: np.ndarray, sites: np.ndarray, tier: np.ndarray, is_whole: bool = False) -> np.ndarray:
         """log P(order) of one task of each row."""
@@ -526,16 +490,10 @@ class TaskAnswers(ListedAnswers):
         if is_whole:  # one item above all others, in a set of any size
             about = about._replace(size=sites.shape[1], shape=(2, 1), is_choice=True, is_paired=sites.shape[1] == 2)
 
-        def chunk(evidence: Evidence, own: Any, order: Any) -> Any:
-            return moments.of_tasks(params, evidence, own.astype(np.int32), order.astype(np.int32), how, about)
-
-        return _logs(self.query.evidence.rows(rows).by_chunks(chunk, sites, tier))
+        ask = partial(moments.of_tasks, params, how=how, about=about)
+        return log_of(self.query.evidence.rows(rows).by_chunks(ask, sites.astype(np.int32), tier.astype(np.int32)))
 
 
 def in_double(found: Any) -> Any:
     """One array or several in double precision."""
     return jax.tree.map(lambda each: np.asarray(each, np.float64), found)
-
-
-def _logs(chance: Any) -> np.ndarray:
-    return np.log(np.maximum(np.asarray(chance, np.float64), LEAST_CHANCE))

@@ -6,7 +6,7 @@ One member is a model with one member. A model does not change; the estimator ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -44,24 +44,15 @@ Reading = Literal["given", "utilities", "given, missing", "utilities, missing"] 
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as the model reads it.
+    """A table as the model reads it."""
 
-    table        as it came
-    schema       the columns, as one encoding reads them
-    blocks       what the cells of each column say
-    evidence     the same as constraints on x
-    given        conditions, which are used in place of the cells of their columns
-    informative  rows whose empty cells are evidence, [row]
-    gaps         the rule that decided it
-    """
-
-    table: Table
-    schema: Schema
-    blocks: dict[str, Block]
-    evidence: Buckets
-    given: Mapping[str, Any] = field(default_factory=dict)
-    informative: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    gaps: Gaps = "auto"
+    table: Table  # as it came
+    schema: Schema  # the columns, as one encoding reads them
+    blocks: dict[str, Block]  # what the cells of each column say
+    evidence: Buckets  # the same as constraints on x
+    given: Mapping[str, Any] = field(default_factory=dict)  # conditions, in place of the cells of their columns
+    informative: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))  # [row] whose empty cells are evidence
+    gaps: Gaps = "auto"  # the rule that decided it
 
     @property
     def absent(self) -> list[str]:
@@ -113,9 +104,10 @@ class Member(NamedTuple):
 
 def n_answers(schema: Schema, blocks: Mapping[str, Block], names: Sequence[str] | None = None) -> np.ndarray:
     """Number of questions that each row answers, of those that everybody is asked or of some others: [row]."""
-    zero = np.zeros(next(iter(blocks.values())).n_rows, np.int64)
-    names = schema.asked_of_all if names is None else names
-    return np.asarray(sum((blocks[name].answered.astype(np.int64) for name in names), zero))
+    none = np.zeros(next(iter(blocks.values())).n_rows, np.int64)
+    return np.sum(
+        [none, *(blocks[name].answered for name in (schema.asked_of_all if names is None else names))], axis=0
+    )
 
 
 def least_answers(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray) -> int:
@@ -127,9 +119,7 @@ def least_answers(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarra
     kept = (count > 0) & (weight > 0)
     if not kept.any():
         return LEAST_ANSWERS
-    order = np.argsort(count[kept], kind="stable")
-    reached = np.cumsum(weight[kept][order]) / weight[kept].sum()
-    median = int(count[kept][order][np.searchsorted(reached, 0.5)])
+    median = int(np.quantile(count[kept], 0.5, weights=weight[kept], method="inverted_cdf"))
     return max(LEAST_ANSWERS, -(-median // 2))
 
 
@@ -154,14 +144,8 @@ def cramers_v(table: np.ndarray, n: float) -> float:
 
 def dependent_pairs(schema: Schema, blocks: Mapping[str, Block], weight: np.ndarray) -> tuple[Pair, ...]:
     """The dependence of some pairs of questions with labels, none of which is a gate of the other."""
-    codes = {}
-    for name in schema.modelled:
-        column: Any = schema[name]
-        if not column.is_listed and column.is_one_label and len(column.labels) <= MOST_LABELS:
-            values = (
-                answer_values(blocks[name])[:, 0] if blocks[name].family != "measured" else column.codes(blocks[name])
-            )
-            codes[name] = np.where(np.isnan(values) | (values < 0), -1, values).astype(np.int64)
+    names = [n for n in schema.modelled if schema[n].is_one_label and len(schema[n].labels) <= MOST_LABELS]
+    codes = {name: schema[name].codes(blocks[name]) for name in names}
     gates = {(skip.asked_if, name) for skip in schema.skips for name in skip.columns}
     pairs = [(a, b) for a, b in combinations(codes, 2) if (a, b) not in gates and (b, a) not in gates]
     order, found = np.random.default_rng(0).permutation(len(pairs)), list[Pair]()
@@ -178,26 +162,20 @@ def dependent_pairs(schema: Schema, blocks: Mapping[str, Block], weight: np.ndar
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted model: the schema, its members with the leading one first, and the correction of their mean.
-
-    params         of the leading member, without units that it does not use
-    objective      that was maximised
-    unobserved     what a missing cell is: a variable that is integrated over, or no variable of its row
-    least_answers  of a row whose empty cells are evidence (`gaps="auto"`)
-    order_shapes   of the orders in the training table, which decide what is compiled
-    pairs          of questions, with their dependence in the training table
-    presence       members of each column that models which items a row has; their probabilities are averaged
-    """
+    """A fitted model: the schema, its members with the leading one first, and the correction of their mean."""
 
     schema: Schema
     members: tuple[Member, ...]
-    params: Params
+    params: Params  # of the leading member, without units that it does not use
     correction: Correction = field(default_factory=Correction)
-    objective: str = "multi-prediction"
+    objective: str = "multi-prediction"  # that was maximised
+    # What a missing cell is: a variable that is integrated over, or no variable of its row.
     unobserved: Literal["marginalize", "exclude"] = "marginalize"
-    least_answers: int = LEAST_ANSWERS
+    least_answers: int = LEAST_ANSWERS  # of a row whose empty cells are evidence (`gaps="auto"`)
+    # Of the orders in the training table; they decide what is compiled.
     order_shapes: Mapping[str, tuple[int, int, str]] = field(default_factory=lambda: MappingProxyType({}))
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[Pair, ...] = ()  # of questions, with their dependence in the training table
+    # Members of each column that models which items a row has; their probabilities are averaged.
     presence: Mapping[str, tuple[Presence, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     @cached_property
@@ -211,15 +189,13 @@ class Model:
         cells = [(name, label) for name in names for label in self.schema[name].labels]
         if not cells:
             return 1.0
-        table = {name: np.full(len(cells) + 1, None, object) for name in names}
-        for place, (name, label) in enumerate(cells):
-            table[name][place] = label
+        # One row for each label, which is all that it says, and a row without any.
+        texts = {name: [label if own == name else None for own, label in cells] + [None] for name in names}
+        table = {name: np.asarray(own, object) for name, own in texts.items()}
         query = self.query(self.read(as_table(table), {}, "ignorable", "ignore"), "mean-field")
-        chance = {name: query.about(name).probabilities() for name in names}
-        first = {name: place for place, (name, _) in reversed(list(enumerate(cells)))}
-        strength = []
+        chance, strength = {name: query.about(name).probabilities() for name in names}, []
         for one, two, _ in self.pairs:
-            given = slice(first[one], first[one] + len(self.schema[one].labels))
+            given = [place for place, (name, _) in enumerate(cells) if name == one]
             strength.append(cramers_v(chance[one][-1][:, None] * chance[two][given], np.inf))
         known = np.asarray([pair.strength for pair in self.pairs])
         slope = float(known @ np.nan_to_num(strength)) / max(float(known @ known), 1e-12)
@@ -305,21 +281,20 @@ class Model:
     def encoded(self, rows: Rows) -> list[Rows]:
         """The rows as each member reads them."""
         found = {id(rows.schema): rows}
-        for each in self.members:
-            if id(each.schema) not in found:
-                found[id(each.schema)] = self.read(rows.table, rows.given, rows.gaps, "ignore", each.schema)
+        for schema in (each.schema for each in self.members):
+            if id(schema) not in found:
+                found[id(schema)] = self.read(rows.table, rows.given, rows.gaps, "ignore", schema)
         return [found[id(each.schema)] for each in self.members]
 
     def query(self, rows: Rows, method: str = "auto") -> Query:
         """Rows put to all members."""
-        how = self.how(method)
-        routes = self.correction.routes
+        how, routes = self.how(method), self.correction.routes
+        # Of a single member, without units that are not used.
+        params = [self.params] if self.is_single else [each.params for each in self.members]
         parts = [
-            MemberQuery(each.params, own.schema, own.blocks, own.evidence.on_host(), how, routes, shaped)
-            for each, own, shaped in zip(self.members, self.encoded(rows), self._shaped, strict=True)
+            MemberQuery(each, own.schema, own.blocks, own.evidence.on_host(), how, routes, shaped)
+            for each, own, shaped in zip(params, self.encoded(rows), self._shaped, strict=True)
         ]
-        if self.is_single:  # parameters without units that are not used
-            parts = [replace(parts[0], params=self.params)]
         return Query(tuple(parts), self.weights, self.correction, rows.informative, tuple(rows.absent))
 
     @cached_property
@@ -341,25 +316,17 @@ class Model:
 
 @dataclass(frozen=True)
 class Query:
-    """A table put to a model; `about` gives the predictive distribution of any answer, given the rest of its row.
+    """A table put to a model; `about` gives the predictive distribution of any answer, given the rest of its row."""
 
-    members      each member with the rows as it reads them, the leading one first
-    weights      of the members, where the correction has none for a column
-    correction   of the mean of their predictions
-    informative  rows whose empty cells are evidence, [row]
-    absent       questions that the table does not have
-    pattern      which rows [row] answered each question, if that is not what the evidence says: while empty cells of a
-                 row are drawn one after another, it still is the row that left them empty
-    places       of the rows in the blocks, if they are only some of these
-    """
-
-    members: tuple[MemberQuery, ...]
-    weights: np.ndarray
-    correction: Correction
-    informative: np.ndarray
-    absent: Collection[str] = ()
+    members: tuple[MemberQuery, ...]  # each with the rows as it reads them, the leading one first
+    weights: np.ndarray  # of the members, where the correction has none for a column
+    correction: Correction  # of the mean of their predictions
+    informative: np.ndarray  # [row] whose empty cells are evidence
+    absent: Collection[str] = ()  # questions that the table does not have
+    # Which rows answered each question, if that is not what the evidence says: while empty cells of a row are drawn one
+    # after another, it still is the row that left them empty.
     pattern: Mapping[str, np.ndarray] | None = None
-    places: np.ndarray | None = None
+    places: np.ndarray | None = None  # of the rows in the blocks, if they are only some of these
 
     @property
     def lead(self) -> MemberQuery:
@@ -378,26 +345,19 @@ class Query:
     def evidence(self) -> Buckets:
         return self.lead.evidence
 
-    @property
-    def params(self) -> Params:
-        return self.lead.params
-
-    @property
-    def how(self) -> How:
-        return self.lead.how
-
     @cached_property
     def _known_answers(self) -> np.ndarray:
         """Number of answers of each row that are part of the evidence, [row]."""
-        return np.sum([self._is_known(name) for name in self.schema.modelled], axis=0)
+        return np.sum([self.is_known(name) for name in self.schema.modelled], axis=0)
 
-    def _is_known(self, name: str) -> np.ndarray:
+    def is_known(self, name: str) -> np.ndarray:
+        """Rows whose answer to a question that is no list is part of the evidence, [row]."""
         if self.schema[name].is_listed:
             return np.zeros(self.evidence.n_rows, bool)
-        return np.asarray(self.lead.seen[:, self.evidence.shared[self.schema.slices[name]]].any(axis=1))
+        return np.asarray(self.lead.seen[:, self.lead.slots(name)].any(axis=1))
 
     def _answered(self, name: str) -> np.ndarray:
-        return self._is_known(name) if self.pattern is None else self.pattern[name]
+        return self.is_known(name) if self.pattern is None else self.pattern[name]
 
     def about(self, name: str, lines: Lines | None = None, own: bool = True) -> Predictive:
         """The answers to one question: of all rows, or of some lines. With `own`, an answer's own cell is in the
@@ -407,33 +367,29 @@ class Query:
         weights, row = learned.weights.get(name, self.weights), np.asarray(parts[0].lines.row)
         options: dict[str, Any] = {"exponent": learned.exponent(column), "anchor": learned.anchors.get(name)}
         if options["anchor"] is not None:
-            options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self._is_known(name) if own else 0))[row])
+            options["emptiness"] = 1.0 / (1.0 + (self._known_answers - (self.is_known(name) if own else 0))[row])
         if experts := learned.experts.get(name):
-            apart = np.ones(len(row), bool) if own else ~self._is_known(name)[row]  # trees know no other options of it
-            ways = {
-                site: partial(each.mixed, known=self.value, rows=row, apart=apart) for site, each in experts.items()
-            }
-            options |= {"experts": ways, "edges": getattr(column, "effect_edges", None)}  # None for labels
+            apart = np.ones(len(row), bool) if own else ~self.is_known(name)[row]  # trees know no other options of it
+            about: dict[str, Any] = {"known": self.value, "rows": row, "apart": apart}
+            options["experts"] = {site: partial(each.mixed, **about) for site, each in experts.items()}
+            options["edges"] = getattr(column, "effect_edges", None)  # None for labels
         return Predictive(column, parts, weights, routing=self.routing(name, row), **options)
 
     def routing(self, name: str, rows: np.ndarray) -> np.ndarray | None:
         """P(what is certain about some rows | label of this question), [row, label]; None if nothing is.
 
-        Which follow-up questions of a gate they answered, and answers that follow from this one. That no follow-up
-        question has an answer counts only in rows whose empty cells are evidence.
+        That no follow-up question has an answer counts only in rows whose empty cells are evidence.
         """
-        found = None
+        found = []
         for rule in self.correction.follows.get(name, ()):
             chance, known = rule.predict(self.value, rows)
-            own = np.where(known[:, None], chance, 1.0)
-            found = own if found is None else found * own
+            found.append(np.where(known[:, None], chance, 1.0))
         for route in self.correction.routes.get(name, ()):
             answered = [self._answered(each)[rows] for each in route.columns if each not in self.absent]
             if answered:
                 some = np.any(answered, axis=0)
-                own = np.where((some | self.informative[rows])[:, None], route.likelihood(some), 1.0)
-                found = own if found is None else found * own
-        return found
+                found.append(np.where((some | self.informative[rows])[:, None], route.likelihood(some), 1.0))
+        return np.prod(found, axis=0) if found else None
 
     def value(self, name: str, part: int) -> np.ndarray:
         """A part of what a column says, NaN where it is not part of the evidence: [row]."""
@@ -443,7 +399,7 @@ class Query:
             else:
                 found = answer_values(self.blocks[name])[:, part]
                 found = found if self.places is None else found[self.places]
-                slots = self.evidence.shared[self.schema.slices[name]]
+                slots = self.lead.slots(name)
                 own = slots[part : part + 1] if self.schema[name].family == "levels" else slots
                 found = np.where(self.lead.seen[:, own].any(axis=1), found, np.nan)
             self._values[name, part] = found
@@ -453,22 +409,10 @@ class Query:
     def _values(self) -> dict[tuple[str, int], np.ndarray]:
         return {}
 
-    def rows(self, index: np.ndarray) -> Query:
-        """Some rows of the same table."""
-        places = index if self.places is None else self.places[index]
-        pattern = None if self.pattern is None else {name: own[index] for name, own in self.pattern.items()}
-        return replace(
-            self,
-            members=tuple(each.rows(index) for each in self.members),
-            informative=self.informative[index],
-            pattern=pattern,
-            places=places,
-        )
-
-    def by(self, how: How) -> Query:
-        """The same rows, answered by another method."""
-        return replace(self, members=tuple(replace(each, how=how) for each in self.members))
+    def with_members(self, members: Iterable[MemberQuery]) -> Query:
+        """The same, as members know the rows otherwise."""
+        return replace(self, members=tuple(members))
 
     def hide(self, masked: Mapping[str, np.ndarray]) -> Query:
         """The same rows without the answers at the given lines of columns, [line] each."""
-        return replace(self, members=tuple(each.hide(masked) for each in self.members))
+        return self.with_members(each.hide(masked) for each in self.members)

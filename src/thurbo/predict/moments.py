@@ -20,7 +20,7 @@ from scipy import special as on_host
 
 from thurbo import _runtime
 from thurbo._runtime import Program
-from thurbo._typing import Array, Bool, Factors, Float, Hidden, Int, PRNGKey
+from thurbo._typing import Array, Factors, Float, Hidden, Int, PRNGKey
 from thurbo.latent.constraints import Gauge, Order
 from thurbo.latent.constraints.grouped import form_of, shape_of
 from thurbo.latent.constraints.order import CLOSER_SCALE
@@ -33,6 +33,14 @@ from thurbo.latent.rbm import Params
 from thurbo.table.columns.cells import Tasks
 
 FEW_SITES = 300  # of a small survey
+LINES_AT_ONCE = 1024  # larger portions would be padded more
+MOST_VALUES = 20_000_000  # values of Φ that `largest` computes on the host: some tenths of a second
+REACH, STEP = 7.5, 0.5  # of the nodes of an integral, in deviations: beyond the outermost means, and between nodes
+GUMBEL_SCALE = float(np.sqrt(6.0) / np.pi)  # of unit variance
+
+Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
+Items = Int[Array, "row item"]
+Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
 
 
 @dataclass(frozen=True)
@@ -51,11 +59,9 @@ class How:
 
 
 class Features(NamedTuple):
-    """P(h_k = 1 | e), its log-odds, and the factor means."""
-
-    hidden: Hidden
+    hidden: Hidden  # P(h_k = 1 | e)
     log_odds: Hidden
-    factors: Factors
+    factors: Factors  # their means
 
 
 class QueryProgram(Program):
@@ -100,15 +106,6 @@ def _expected_features(params: Params, evidence: Evidence, how: How, key: PRNGKe
 
 _features = QueryProgram(hidden_layer, outputs=lambda *_: Features(*[0] * 3), static_argnames=("how",))  # type: ignore[arg-type]
 _gibbs_features = jax.jit(_expected_features, static_argnames=("how",))  # the key is an argument: all seeds share it
-
-
-LINES_AT_ONCE = 1024  # larger portions would be padded more
-MOST_VALUES = 20_000_000  # values of Φ that `largest` computes on the host: some tenths of a second
-REACH, STEP = 7.5, 0.5  # of the nodes of an integral, in deviations: beyond the outermost means, and between nodes
-GUMBEL_SCALE = float(np.sqrt(6.0) / np.pi)  # of unit variance
-
-Moments = tuple[Float[Array, "row asked"], Float[Array, "row asked"]]
-Function = Callable[..., Any]  # of mean and deviation [row, asked], shared arguments, arguments by row
 
 
 def ends(cuts: np.ndarray) -> np.ndarray:
@@ -175,17 +172,19 @@ def pair(mean: Any, deviation: Any, zero: Any) -> Any:
     return _ndtr(gap / (deviation[:, 0] ** 2 + deviation[:, 1] ** 2) ** 0.5)
 
 
+def _softmax(x: Any) -> Any:
+    return (on_host.softmax if isinstance(x, np.ndarray) else jax.nn.softmax)(x, axis=1)
+
+
 def first_choice(mean: Any, deviation: Any) -> tuple[Any, Any]:
     """P(each of these items is chosen first) by choices with Gumbel noise, and the mean utilities."""
-    softmax = on_host.softmax if isinstance(mean, np.ndarray) else jax.nn.softmax
-    return softmax(mean / (GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True)), axis=1), mean
+    return _softmax(mean / (GUMBEL_SCALE * deviation.mean(axis=1, keepdims=True))), mean
 
 
 def gumbel_choice(mean: Any, deviation: Any) -> tuple[Any, Any]:
     """P(each item is chosen) with Gumbel noise, by a logit whose slope allows for the other variance; the means."""
-    softmax = on_host.softmax if isinstance(mean, np.ndarray) else jax.nn.softmax
     other = ((deviation**2 - 1.0).clip(min=0.0)).mean(axis=1, keepdims=True)
-    return softmax(mean / (1.0 + 6.0 / float(np.pi) ** 2 * other) ** 0.5, axis=1), mean
+    return _softmax(mean / (1.0 + 6.0 / float(np.pi) ** 2 * other) ** 0.5), mean
 
 
 def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
@@ -200,64 +199,43 @@ def largest(mean: Array, deviation: Array) -> tuple[Array, Array]:
     return jnp.exp(jax.lax.map(log_chance, jnp.arange(n_labels))).T, mean
 
 
+def order(tier: np.ndarray, is_listed: bool, as_log: bool) -> Function:
+    """P(order of these utilities) or its log, as a function for orders shaped like `tier`, [row, item]."""
+    depth, width = shape_of(tier[:, None, :])
+    return _order(1 << (max(depth, 2) - 1).bit_length(), width, form_of(tier[:, None, :], None), is_listed, as_log)
+
+
 @lru_cache
-def log_order(depth: int, width: int, form: Any, is_listed: bool) -> Function:
-    """log P(order of these utilities), a function for orders of one shape; lists have the Gumbel form of training."""
+def _order(depth: int, width: int, form: Any, is_listed: bool, as_log: bool) -> Function:
+    """Lists have the Gumbel form of training."""
     mass: Any = "gumbel" if is_listed else "exact"
 
-    def function(mean: Array, deviation: Array, tier: Int[Array, "row item"]) -> Array:
+    def function(mean: Array, deviation: Array, tier: Items) -> Array:
         n_items = mean.shape[1]
         nothing = Gauge(jnp.zeros((n_items, 1), mean.dtype), jnp.ones(n_items, mean.dtype))
         scale = CLOSER_SCALE if is_listed else 1.0
         order = Order(tier[:, None, :], None, n_items, depth, width, mass=mass, gumbel_scale=scale, form=form)
-        return order.region(nothing).log_mass(mean, deviation)
+        log = order.region(nothing).log_mass(mean, deviation)
+        return log if as_log else jnp.exp(log)
 
     return function
 
 
-@lru_cache
-def order(depth: int, width: int, form: Any, is_listed: bool) -> Function:
-    """The same as a probability, which can be averaged over states."""
-    log = log_order(depth, width, form, is_listed)
-    return lambda mean, deviation, tier: jnp.exp(log(mean, deviation, tier))
-
-
-def shape_of_orders(tier: np.ndarray, is_listed: bool) -> tuple[int, int, Any, bool]:
-    """Depth, width and form of orders [row, item]; the depth is a power of two, so that there are few programs."""
-    depth, width = shape_of(tier[:, None, :])
-    return 1 << (max(depth, 2) - 1).bit_length(), width, form_of(tier[:, None, :], None), is_listed
-
-
 @partial(jax.jit, static_argnames=("how", "about"))
-def of_tasks(
-    params: Params,
-    evidence: Evidence,
-    sites: Int[Array, "row item"],
-    tier: Int[Array, "row item"],
-    how: How,
-    about: Tasks,
-) -> Array:
+def of_tasks(params: Params, evidence: Evidence, sites: Items, tier: Items, how: How, about: Tasks) -> Array:
     """P(order of some items) of each row, which has one task with noise of its own."""
 
     def chance(belief: Belief, sites: Array, tier: Array) -> Array:
-        present = tier >= 0
+        present, n_items = tier >= 0, sites.shape[1]
         mean, deviation = belief.at(params, sites, together=True, present=present)
-        n_items = sites.shape[1]
         gauge = Gauge(params.gauge.cuts[sites], params.gauge.scale[sites])
-        slots = (tuple(range(n_items)),)
-        region = comparisons(tier[:, None, :], slots, n_items, about).region(gauge)
+        region = comparisons(tier[:, None, :], (tuple(range(n_items)),), n_items, about).region(gauge)
         deviation = jnp.where(present, deviation, jnp.ones_like(deviation))
         return jnp.exp(region.log_mass(mean, None if belief.state is not None else deviation))
 
+    own, key = (sites, tier), how.key()
     return expectation(
-        chance,
-        params,
-        evidence,
-        how.method,
-        n_steps=how.n_steps,
-        key=how.key(),
-        n_draws=how.n_draws,
-        rowwise=(sites, tier),
+        chance, params, evidence, how.method, n_steps=how.n_steps, key=key, n_draws=how.n_draws, rowwise=own
     )
 
 
@@ -305,10 +283,6 @@ def at_moments(function: Function, shared: tuple, mean: np.ndarray, deviation: n
     return ON_HOST[function](*(np.asarray(each, np.float64) for each in (mean, deviation, *shared, *rowwise)))
 
 
-def _rest(evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Evidence:
-    return evidence.hide(jnp.broadcast_to(own, (evidence.n_rows, own.shape[0])), how.unobserved)
-
-
 _observed = jax.jit(lambda evidence: evidence.observed)
 _hide = jax.jit(Evidence.hide, static_argnames=("unobserved",))
 
@@ -352,10 +326,7 @@ def of_moments(function: Function, shared: tuple, mean: Array, deviation: Array,
     return function(mean, deviation, *shared, *rowwise)
 
 
-@partial(QueryProgram, static_argnames=("how",))
-def state_weights(params: Params, evidence: Evidence, own: Bool[Array, " slot"], how: How) -> Array:
-    """P(state of the hidden units | evidence about other slots), [state, row]."""
-    return posterior.state_weights(params, _rest(evidence, own, how))
+state_weights = QueryProgram(posterior.state_weights)  # P(state of the hidden units | evidence), [state, row]
 
 
 @partial(QueryProgram, static_argnums=0)
@@ -368,20 +339,10 @@ def of_states(
 
 
 def of_evidence(
-    function: Function,
-    params: Params,
-    evidence: Evidence,
-    sites: Any,
-    shared: tuple,
-    rowwise: tuple,
-    how: How,
-    own: Any,
+    function: Function, params: Params, evidence: Evidence, sites: Any, shared: tuple, rowwise: tuple, how: How
 ) -> Any:
-    """E[function of the moments at some sites | evidence, without what it says about the slots `own`, if any].
-
-    Sites are common to all rows, [asked], or each row's own, [row, asked].
-    """
-    return _of_evidence(function, params, evidence, sites, shared, rowwise, replace(how, seed=0), own, how.key())
+    """E[function of the moments at some sites | evidence]; sites of all rows, [asked], or each row's, [row, asked]."""
+    return _of_evidence(function, params, evidence, sites, shared, rowwise, replace(how, seed=0), how.key())
 
 
 @partial(jax.jit, static_argnames=("function", "how"))
@@ -393,15 +354,13 @@ def _of_evidence(
     shared: tuple,
     rowwise: tuple,
     how: How,
-    own: Bool[Array, " slot"] | None,
     key: PRNGKey,
 ) -> Any:
     by_row = sites.ndim == 2
 
     def ask(belief: Belief, *values: Array) -> Any:
-        at, *values = values if by_row else (sites, *values)  # type: ignore[assignment]
-        return function(*belief.at(params, at), *shared, *values)
+        at, *own = values if by_row else (sites, *values)
+        return function(*belief.at(params, at), *shared, *own)
 
-    rest = evidence if own is None else _rest(evidence, own, how)
     rowwise = (sites, *rowwise) if by_row else rowwise
-    return expectation(ask, params, rest, how.method, key=key, n_draws=how.n_draws, rowwise=rowwise)
+    return expectation(ask, params, evidence, how.method, key=key, n_draws=how.n_draws, rowwise=rowwise)

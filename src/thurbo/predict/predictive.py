@@ -8,6 +8,7 @@ see one distribution and know nothing of members.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,69 +16,39 @@ from scipy.special import logsumexp, softmax
 
 from thurbo._concurrency import cached_property
 from thurbo.predict.correction import LEAST_CHANCE, Anchor, TiltedNumbers, band_codes
-from thurbo.predict.member import GRID_POINTS, MemberAnswers, between
-from thurbo.table.columns.cells import Block
+from thurbo.predict.member import GRID_POINTS, MemberAnswers, between, normalised
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.number import Distribution
 
 MOST_ROUNDS, TRIES = 200, 64  # of rejection sampling: rounds, and draws of each row in one of them
 
 
+@dataclass(eq=False)
 class Predictive:
     """The distribution of some answers to one question, one for each line: see `table.columns.forms.Ask`.
 
     Over labels, over a number (a distribution with knots and point masses), or over orders of items.
-
-    Parameters
-    ----------
-    column : Column
-        The column as the leading member reads it.
-    parts : sequence of MemberAnswers
-        What each member says.
-    weights : array of shape (n_members,)
-        Weights of the members for this column.
-    exponent, anchor, emptiness : float, Anchor, array of shape (n_lines,)
-        Calibration: the power of probabilities, the shares of labels, and how empty each row is (1 without any other
-        answer, falling with their number).
-    routing : array of shape (n_lines, n_labels), optional
-        P(which follow-up questions were answered | label), for a gate; P(answer that follows from it | label).
-    experts : dict of functions
-        P(label) by members and trees from that by members, [line, label], by site.
-    edges : array
-        Between the bands of a number, whose probabilities experts change.
     """
 
-    def __init__(
-        self,
-        column: Column,
-        parts: Sequence[MemberAnswers],
-        weights: np.ndarray,
-        *,
-        exponent: float = 1.0,
-        anchor: Anchor | None = None,
-        emptiness: np.ndarray | float = 0.0,
-        routing: np.ndarray | None = None,
-        experts: Mapping[int, Callable[[np.ndarray], np.ndarray]] | None = None,
-        edges: np.ndarray | None = None,
-    ):
-        self.column, self.parts, self.weights = column, parts, weights
-        self.exponent, self.anchor, self.emptiness = exponent, anchor, emptiness
-        self.routing, self.experts, self.edges = routing, experts or {}, edges
-        self.lines = parts[0].lines
-        self.bands_at: np.ndarray | None = None  # ends of the bands in which a number is drawn
-        self._levels: dict[tuple[int, int], np.ndarray] = {}
+    column: Column  # as the leading member reads it
+    parts: Sequence[MemberAnswers]  # what each member says
+    weights: np.ndarray  # of the members for this column
+    _: KW_ONLY
+    exponent: float = 1.0  # of probabilities
+    anchor: Anchor | None = None
+    emptiness: np.ndarray | float = 0.0  # [line] 1 without any other answer, falling with their number
+    routing: np.ndarray | None = None  # [line, label] see `Query.routing`
+    # By site: P(label) by members and trees from that by members, [line, label].
+    experts: Mapping[int, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
+    edges: np.ndarray | None = None  # between the bands of a number, whose probabilities experts change
+    bands_at: np.ndarray | None = None  # ends of the bands in which a number is drawn
+
+    def __post_init__(self) -> None:
+        self.lines, self._levels = self.parts[0].lines, dict[tuple[int, int], np.ndarray]()
 
     def probabilities(self) -> np.ndarray:
         """P(label), [line, label]: see `Form.probabilities`."""
         return self.column.form.probabilities(self)
-
-    def log_prob(self, block: Block, part: int = 0) -> np.ndarray:
-        """log P(what each line of `block` says), [line]; numbers by their density in the units of the data."""
-        return self.column.form.log_prob(self, block, part)
-
-    def values(self, statistic: str) -> np.ndarray:
-        """Mode, median or mean of each answer, as a cell or item of a list."""
-        return self.column.form.values(self, statistic)
 
     @property
     def entry(self) -> np.ndarray:
@@ -101,9 +72,8 @@ class Predictive:
         """Probabilities of labels with what experts say, and then with what is certain by routing."""
         found = self.experts[site](chance) if site in self.experts else chance
         if self.routing is not None and self.routing.shape == found.shape:
-            found = found * np.maximum(self.routing, LEAST_CHANCE)
-            found = found / found.sum(axis=1, keepdims=True)
-        return np.asarray(found)
+            return normalised(found * np.maximum(self.routing, LEAST_CHANCE))
+        return found
 
     def levels(self, n_levels: int, site: int = 0) -> np.ndarray:
         """P(level) of one site, [line, level]: the calibrated mean over members. For a member with a utility for each
@@ -212,20 +182,14 @@ class Predictive:
         if calibrated is mixed:
             return logs
         ratio = calibrated / np.maximum(mixed, LEAST_CHANCE)
-        top = (tier == tier.max(axis=1, keepdims=True)) & (tier >= 0).all(axis=1, keepdims=True)
-        top &= tier.max(axis=1, keepdims=True) > 0
-        is_one = top.sum(axis=1) == 1
-        found = logs + np.where(is_one, np.log(np.maximum((ratio * top).sum(axis=1), LEAST_CHANCE)), 0.0)
-        several = np.flatnonzero(top.sum(axis=1) > 1)  # who of them is first is not said: a sum over all of them
-        if len(several):
-            parts = np.full((len(tier), tier.shape[1]), -np.inf)
-            for item in range(tier.shape[1]):
-                finer = tier.copy()
-                finer[:, item] += top[:, item]
-                own = self._log_orders(finer) + np.log(np.maximum(ratio[:, item], LEAST_CHANCE))
-                parts[:, item] = np.where(top[:, item], own, -np.inf)
-            found[several] = logsumexp(parts[several], axis=1)
-        return found
+        best, change = tier.max(axis=1, keepdims=True), np.log(np.maximum(ratio, LEAST_CHANCE))
+        top = (tier == best) & (tier >= 0).all(axis=1, keepdims=True) & (best > 0)
+        if (top.sum(axis=1) <= 1).all():
+            return logs + (change * top).sum(axis=1)
+        # Who of several is first is not said: a sum over all of them.
+        parts = [self._log_orders(tier + top * own) + change @ own for own in np.eye(tier.shape[1], dtype=tier.dtype)]
+        several = logsumexp(np.where(top, np.stack(parts, axis=1), -np.inf), axis=1)
+        return np.where(top.sum(axis=1) > 1, several, logs + (change * top).sum(axis=1))
 
     def draw_orders(self, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Utilities [row, item] of one draw of each row, in which the item `first` [row] is the largest.
@@ -234,12 +198,10 @@ class Predictive:
         """
         rows = np.arange(len(first))
         chance = np.stack([each.largest()[0][rows, first] for each in self.parts], axis=1) * self.weights
-        chosen = (chance.cumsum(axis=1) < rng.random((len(first), 1)) * chance.sum(axis=1, keepdims=True)).sum(axis=1)
-        moments = [each.moments_of_x for each in self.parts]
-        mean, deviation = (
-            np.stack([each[which] for each in moments], dtype=np.float64)[chosen.clip(max=len(moments) - 1), rows]
-            for which in (0, 1)
-        )
+        reached, n_members = chance.cumsum(axis=1), len(self.parts)
+        member = (reached < rng.random((len(first), 1)) * reached[:, -1:]).sum(axis=1).clip(max=n_members - 1)
+        every = np.asarray([each.moments_of_x for each in self.parts], np.float64)
+        mean, deviation = every[member, :, rows].swapaxes(0, 1)
         found, left = mean.copy(), rows
         for _ in range(MOST_ROUNDS):
             noise = rng.standard_normal((len(left), TRIES, mean.shape[1]))

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -32,33 +31,31 @@ FloatArray = NDArray[np.float64]
 
 
 def scaled(features: NDArray[Any], n_hidden: int, weight: FloatArray | None = None) -> FloatArray:
-    """Log-odds of the first `n_hidden` features and factor means of the others, scaled; constant ones are removed.
-
-    `weight` are weights of the rows, [row].
-    """
+    """Log-odds of the first `n_hidden` features and factor means of the others, scaled; constant ones are removed."""
     weight = np.ones(len(features)) if weight is None else weight  # the same digits as with equal weights
     finite = np.nan_to_num(np.asarray(features, np.float64), posinf=50.0, neginf=-50.0)
+    if not len(finite):
+        return finite[:, :0]
     centred, spread = _moments(finite, weight)
     on = expit(finite[:, :n_hidden])
-    rate = np.average(on, axis=0, weights=weight) if len(on) else np.zeros(on.shape[1])
+    rate = np.average(on, axis=0, weights=weight)
     with np.errstate(divide="ignore", invalid="ignore"):
         known = np.nan_to_num(_moments(on, weight)[1] / np.sqrt(rate * (1 - rate)))
     # The variance of a posterior mean cannot exceed that of the prior; of a factor that was trained otherwise it can.
     share = np.minimum(np.concatenate([known, spread[n_hidden:]]), 1.0)
-    varies = (spread > 1e-9 * np.maximum(1.0, np.abs(finite).max(axis=0, initial=0.0))) & (share > 1e-6)
+    varies = (spread > 1e-9 * np.maximum(1.0, np.abs(finite).max(axis=0))) & (share > 1e-6)
     return centred[:, varies] / spread[varies] * share[varies]
 
 
-def _moments(values: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+def _moments(values: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Centred values, and the standard deviation of each column."""
-    if not len(values):
-        return values, np.zeros(values.shape[1])
     centred = values - np.average(values, axis=0, weights=weight)
     return centred, np.sqrt(np.average(centred**2, axis=0, weights=weight))
 
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Profiler = Callable[[Column, Block], Profile]
 
 MOST_SEGMENTS = 10  # largest number that "auto" tries
 STABLE = 0.8  # adjusted Rand index with bootstrap samples
@@ -145,35 +142,31 @@ class Segments:
         return frames.any_frame(held)
 
     @property
+    def _by_rule(self) -> dict[int, str]:
+        """Segments that are no clusters, and what they are."""
+        kinds = {self.not_asked: "was not asked most questions", self.few_answers: "gave few answers"}
+        return {number: what for number, what in kinds.items() if number is not None}
+
+    @property
     def stand_apart(self) -> bool:
         """Whether the segments are groups of rows: stable, better separated than data without groups, with gaps."""
         is_separated = self.silhouette > self.reference_silhouette and bool(self.gaps.all())
-        return self._n_clusters > 1 and self.agreement >= STABLE and is_separated
-
-    @property
-    def _n_clusters(self) -> int:
-        return self.n - (self.few_answers is not None) - (self.not_asked is not None)
+        return self.n - len(self._by_rule) > 1 and self.agreement >= STABLE and is_separated
 
     @property
     def verdict(self) -> str:
         """Whether the segments stand apart, in plain words."""
         if self.n == 1:
             return "All rows are in one segment."
-        which, apart = f"These {self.n} segments", ""
-        by_rule = ((self.not_asked, "was not asked most questions"), (self.few_answers, "gave few answers"))
-        for number, what in by_rule:
-            if number is not None:
-                apart += f" Segment {number} {what}."
-        if apart:
-            own = [str(k) for k in range(1, self.n + 1) if k not in (self.not_asked, self.few_answers)]
-            which = f"Segments {', '.join(own[:-1])} and {own[-1]}"
-        if self._n_clusters == 1:
+        own = [number for number in range(1, self.n + 1) if number not in self._by_rule]
+        apart = "".join(f" Segment {number} {what}." for number, what in self._by_rule.items())
+        if len(own) == 1:
             return f"All other rows are in one segment.{apart}"
+        which = f"Segments {', '.join(map(str, own[:-1]))} and {own[-1]}" if apart else f"These {self.n} segments"
         if self.stand_apart:
             return f"{which} stand apart: few rows lie between them, and bootstrap samples give the same.{apart}"
-        some = np.flatnonzero(self.gaps) + 1
-        some = some[(some != self.few_answers) & (some != self.not_asked)]
-        is_stable, has_groups = self.agreement >= STABLE, len(some) > 0 and self.silhouette > self.reference_silhouette
+        some = [number for number in own if self.gaps[number - 1]]
+        is_stable, has_groups = self.agreement >= STABLE, some and self.silhouette > self.reference_silhouette
         if has_groups and is_stable:
             have = f"segments {', '.join(map(str, some))} have" if len(some) > 1 else f"segment {some[0]} has"
             why = f"do not all stand apart: only {have} a gap to the others; there is none between the rest."
@@ -188,8 +181,8 @@ class Segments:
         if self.n == 1:
             return f"1 segment of {len(self.labels):,} rows"
         figures = f"agreement {self.agreement:.2f}, silhouette {self.silhouette:.2f}"
-        figures += f" (data without groups: {self.reference_silhouette:.2f})"
-        return f"{self.n} segments of {len(self.labels):,} rows: {figures}"
+        reference = f"data without groups: {self.reference_silhouette:.2f}"
+        return f"{self.n} segments of {len(self.labels):,} rows: {figures} ({reference})"
 
     def _sections(self) -> Iterator[tuple[str, list[list[str]]]]:
         """Title and lines of text for each segment."""
@@ -235,26 +228,22 @@ def segments(
     answered = np.minimum(answered / np.maximum(asked, 1e-9), 1.0)
     past = _far_below(asked, weight > 0, weight)
     few = _far_below(answered, ~past & (weight > 0), weight) & ~past
-    kinds = {"not_asked": past, "few_answers": few}
-    apart = [kind for kind, rows in kinds.items() if rows.any()]
-    apart = apart[: max(n - 1, 0)] if isinstance(n, int) else apart
-    kept = np.flatnonzero(~np.any([np.zeros(len(points), bool), *(kinds[kind] for kind in apart)], axis=0))
+    apart = {kind: rows for kind, rows in (("not_asked", past), ("few_answers", few)) if rows.any()}
+    apart = dict(list(apart.items())[: max(n - 1, 0)]) if isinstance(n, int) else apart
+    kept = np.flatnonzero(~np.any([np.zeros(len(points), bool), *apart.values()], axis=0))
     # With few rows, the synchronisation of threads takes a hundred times longer than the work.
     with one_thread() if len(kept) <= _FEW else nullcontext():
         found, figures, reference, gaps, tried = _clusters(points[kept], weight[kept], n, len(apart))
-    n_clusters = len(gaps)
-    labels = np.zeros(len(points), np.int64)
+    n_clusters, labels = len(gaps), np.zeros(len(points), np.int64)
     labels[kept] = found
-    for k, kind in enumerate(apart):
-        labels[kinds[kind]] = n_clusters + k
-    each = np.append(figures.each, np.ones(len(apart)))
-    gaps = np.append(gaps, np.ones(len(apart), bool))
-    order = np.argsort(-np.bincount(labels, weight, minlength=len(each)), kind="stable")  # the largest first
-    number = np.argsort(order)
-    labels = number[labels].astype(np.int64)
-    each, gaps = each[order], gaps[order]
-    answers = list(_answers(schema, blocks, labels, weight, len(each), lambda name: schema[name].form.profile))
-    stated = list(_answers(schema, blocks, labels, weight, len(each), lambda name: partial(statements, schema[name])))
+    for number, rows in enumerate(apart.values(), n_clusters):
+        labels[rows] = number
+    order = np.argsort(-np.bincount(labels, weight, minlength=n_clusters + len(apart)), kind="stable")  # largest first
+    number_of = np.argsort(order)
+    labels, ones = number_of[labels].astype(np.int64), np.ones(len(apart))
+    each, gaps = np.append(figures.each, ones)[order], np.append(gaps, ones > 0)[order]
+    answers = list(_answers(schema, blocks, labels, weight, lambda column, block: column.form.profile(block)))
+    stated = list(_answers(schema, blocks, labels, weight, statements))
     profiles = []
     for k, stability in enumerate(each.tolist()):
         own = weight[labels == k]
@@ -262,16 +251,15 @@ def segments(
         for name, share in (("asked", asked), ("answered", answered)):
             record[name] = float(np.average(share[labels == k], weights=own)) if own.any() else 0.0
         profiles.append({**record, **_sides(schema, stated, len(own), k)})
-    numbers: dict[str, Any] = {kind: int(number[n_clusters + k]) + 1 for k, kind in enumerate(apart)}
+    numbers: dict[str, Any] = {kind: int(number_of[n_clusters + k]) + 1 for k, kind in enumerate(apart)}
     quality = (each, figures.agreement, figures.silhouette, reference, gaps)
     return Segments(labels + 1, *quality, profiles, answers, tried, **numbers)
 
 
 def _far_below(share: FloatArray, counts: BoolArray, weight: FloatArray) -> BoolArray:
     """Rows with less than half of the median of those that count, [row]; none if less than 2 %, or under ten."""
-    low = counts & (share < _FEW_ANSWERS * np.median(share[counts])) if counts.any() else np.zeros(len(share), bool)
-    is_group = weight[low].sum() >= max(_FEWEST_ROWS, _SMALLEST * weight.sum())
-    return low if is_group else np.zeros(len(low), bool)
+    low = counts & (share < _FEW_ANSWERS * (np.median(share[counts]) if counts.any() else 0.0))
+    return low & (weight[low].sum() >= max(_FEWEST_ROWS, _SMALLEST * weight.sum()))
 
 
 def statements(column: Column, block: Block) -> Profile:
@@ -294,10 +282,7 @@ def statements(column: Column, block: Block) -> Profile:
 def _clusters(
     points: FloatArray, weight: FloatArray, n: Any, n_more: int
 ) -> tuple[IntArray, _Figures, float, BoolArray, list[dict[str, Any]]]:
-    """Clusters of rows, their figures, those of data without groups, gaps, and the numbers that were tried.
-
-    `n` counts `n_more` segments that are not clusters.
-    """
+    """Clusters of rows, their figures, those without groups, gaps, and what was tried; `n` counts `n_more` others."""
     counts, random = np.flatnonzero(weight > 0), np.random.RandomState(_SEED)
     study = counts if len(counts) <= _STUDIED else np.sort(random.choice(counts, _STUDIED, replace=False))
     seen, heavy = points[study], weight[study] / weight[study].mean() if len(study) else weight[study]
@@ -372,9 +357,8 @@ def _figures(points: FloatArray, weight: FloatArray, labels: IntArray, n: int, r
         both = np.bincount(labels * n + found, minlength=n * n).reshape(n, n)
         either = both.sum(axis=1)[:, None] + both.sum(axis=0) - both
         jaccard.append(np.divide(both, either, out=np.zeros(both.shape), where=either > 0).max(axis=1))
-    size = np.bincount(labels, weight, minlength=n)
+    size, same = np.bincount(labels, weight, minlength=n), float(np.mean(agreement)) if agreement else 0.0
     each = np.mean(jaccard, axis=0) if jaccard else np.zeros(n)
-    same = float(np.mean(agreement)) if agreement else 0.0
     return _Figures(same, _silhouette(points, labels, weight), float(size.min() / size.sum()), each)
 
 
@@ -405,10 +389,8 @@ def _gaps(points: FloatArray, weight: FloatArray, labels: IntArray, n: int) -> B
     """
     if not all(np.bincount(labels, minlength=n)):
         return np.zeros(n, bool)
-    centres, found = np.zeros((n, points.shape[1])), np.zeros(n, bool)
-    for segment in range(n):
-        inside = labels == segment
-        centres[segment] = np.average(points[inside], axis=0, weights=weight[inside])
+    inside, found = (labels == np.arange(n)[:, None]) * weight, np.zeros(n, bool)
+    centres = inside @ points / inside.sum(axis=1, keepdims=True)
     for one in range(n):
         distance = np.square(centres - centres[one]).sum(axis=1)
         other = int(np.where(np.arange(n) == one, np.inf, distance).argmin())
@@ -437,24 +419,17 @@ def _best(tried: Sequence[Mapping[str, Any]]) -> int:
         return int(max(groups, key=lambda record: record["silhouette"])["n"])
     cuts = [record for record in tried if _FEWEST_CUTS <= record["n"] <= _MOST_CUTS] or tried
     whole = [record for record in cuts if record["smallest"] >= _SMALLEST_CUT] or cuts
-    stable = [record for record in whole if record["agreement"] >= STABLE]
-    if stable:
-        return int(max(record["n"] for record in stable))
-    return int(max(whole, key=lambda record: record["agreement"])["n"])
+    stable = [record["n"] for record in whole if record["agreement"] >= STABLE]
+    return int(max(stable) if stable else max(whole, key=lambda record: record["agreement"])["n"])
 
 
 def _answers(
-    schema: Schema,
-    blocks: Mapping[str, Block],
-    labels: IntArray,
-    weight: FloatArray,
-    n: int,
-    profile: Callable[[str], Callable[[Block], Profile]],
+    schema: Schema, blocks: Mapping[str, Block], labels: IntArray, weight: FloatArray, profile: Profiler
 ) -> Iterator[dict[str, Any]]:
     """Every answer, as `profile` of its question says it, in every segment, compared with all rows."""
-    member = (labels[:, None] == np.arange(n)) * weight[:, None]
+    member = (labels[:, None] == np.arange(labels.max() + 1)) * weight[:, None]
     for name in schema.modelled:
-        lines = profile(name)(blocks[name])
+        lines = profile(schema[name], blocks[name])
         observed = ~np.isnan(lines.values)
         value = np.where(observed, lines.values, 0.0)
         total, total_here = weight @ observed, member.T @ observed  # [answer], [segment, answer]
@@ -464,17 +439,13 @@ def _answers(
             # Effective sample sizes (Kish).
             n_all, n_here = total**2 / (weight**2 @ observed), total_here**2 / ((member**2).T @ observed)
             z = (means - mean) / np.sqrt(variance * np.maximum(1 / n_here - 1 / n_all, 0))
-        about = {
-            "column": name,
-            "question": schema.display_names[name],
-            "kind": schema[name].kind,
-            "several": lines.several,
-        }
+        about = {"column": name, "question": schema.display_names[name], "kind": schema[name].kind}
         for segment, place in np.ndindex(means.shape):
             if np.isfinite(means[segment, place]):
                 given = float(means[segment, place]), float(mean[place]), float(z[segment, place])
                 answer = _compared(lines.answers[place], *given, lines.to_user)
-                yield {"segment": segment + 1, **about, "n": float(n_here[segment, place]), **answer}
+                many = {"several": lines.several, "n": float(n_here[segment, place])}
+                yield {"segment": segment + 1, **about, **many, **answer}
 
 
 def _compared(answer: str, value: float, overall: float, z: float, to_user: Any) -> dict[str, Any]:
