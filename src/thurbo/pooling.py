@@ -94,29 +94,6 @@ def pool(
     """
     from scipy.stats import t
 
-    value, variance, complete = _checked(estimates, variances, n, n_parameters, level)
-    m = len(value)
-    within, between = variance.mean(axis=0), value.var(axis=0, ddof=1)
-    extra = (1 + 1 / m) * between
-    total = within + extra
-    share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)  # of the variance due to missing cells
-    observed = np.inf if np.isinf(complete) else (complete + 1) / (complete + 3) * complete * (1 - share)
-    with np.errstate(divide="ignore"):
-        large_sample = np.where(share > 0, (m - 1) / share**2, np.inf)
-        df = 1 / (1 / large_sample + 1 / np.asarray(observed, float))  # either may be infinite
-    half = t.ppf((1 + level) / 2, df) * np.sqrt(total)
-    middle = value.mean(axis=0)
-    # With the large-sample degrees of freedom, so that it is 0 without missing cells in a small table too.
-    lost = share + (1 - share) * np.where(share > 0, 2 / (large_sample + 3), 0.0)
-    ends = _plain(middle - half), _plain(middle + half)
-    middle, total, within, between, df, lost = map(_plain, (middle, total, within, between, df, lost))
-    return Pooled(middle, total, within, between, df, lost, ends, level, m)
-
-
-def _checked(
-    estimates: Any, variances: Any, n: float | None, n_parameters: int, level: float
-) -> tuple[FloatArray, FloatArray, float]:
-    """Estimates, variances and the degrees of freedom of complete data; raises if they are not valid."""
     value, variance = _numbers(estimates, "estimates"), _numbers(variances, "variances")
     if value.ndim == 0 or value.shape != variance.shape:
         problem = f"estimates and variances have shapes {value.shape} and {variance.shape}"
@@ -133,7 +110,21 @@ def _checked(
     if not complete > 0:
         problem = f"n={n} is not larger than n_parameters={n_parameters}"
         raise ThurboError(f"{problem}; give the number of rows of the analysis")
-    return value, variance, complete
+    within, between = variance.mean(axis=0), value.var(axis=0, ddof=1)
+    extra = (1 + 1 / m) * between
+    total = within + extra
+    share = np.divide(extra, total, out=np.zeros_like(total), where=total > 0)  # of the variance due to missing cells
+    observed = np.inf if np.isinf(complete) else (complete + 1) / (complete + 3) * complete * (1 - share)
+    with np.errstate(divide="ignore"):
+        large_sample = np.where(share > 0, (m - 1) / share**2, np.inf)
+        df = 1 / (1 / large_sample + 1 / np.asarray(observed, float))  # either may be infinite
+    half = t.ppf((1 + level) / 2, df) * np.sqrt(total)
+    middle = value.mean(axis=0)
+    # With the large-sample degrees of freedom, so that it is 0 without missing cells in a small table too.
+    lost = share + (1 - share) * np.where(share > 0, 2 / (large_sample + 3), 0.0)
+    ends = _plain(middle - half), _plain(middle + half)
+    middle, total, within, between, df, lost = map(_plain, (middle, total, within, between, df, lost))
+    return Pooled(middle, total, within, between, df, lost, ends, level, m)
 
 
 def _plain(value: Any) -> Any:
@@ -187,20 +178,16 @@ def stack(draws: Sequence[Any], incomplete: Any) -> Any:
     }
     for name in source.names:
         before, after = source.cells(name), [draw.cells(name) for draw in tables]
-        gap = before.missing.copy()
-        for cells in after:
-            gap |= changed(before, cells) & ~cells.missing
+        gap = before.missing | np.any([changed(before, each) & ~each.missing for each in after], axis=0)
         parts = [blanked(before.values, gap), *(blanked(each.values, each.missing) for each in after)]
-        columns[name] = _joined(parts)
+        kinds = {part.dtype.kind for part in parts}
+        if kinds <= set("biuf") or kinds <= set("mM"):
+            columns[name] = np.concatenate(parts)
+        else:  # numbers stay numbers beside texts; arrays in polars cells become lists
+            mixed = [cell for part in parts for cell in part.tolist()]
+            lists = (cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in mixed)
+            columns[name] = np.fromiter(lists, object, len(mixed))
     return frames.like(source, columns, rows=np.arange(len(columns[".imp"])))
-
-
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenated columns, without converting numbers to text; arrays in polars cells become lists."""
-    if all(part.dtype.kind in "biuf" for part in parts) or all(part.dtype.kind in "mM" for part in parts):
-        return np.concatenate(parts)
-    cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for part in parts for cell in part.tolist()]
-    return np.fromiter(cells, object, len(cells))
 
 
 def _numbers(values: Any, name: str) -> FloatArray:

@@ -11,8 +11,8 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -104,13 +104,7 @@ class Codebook:
 
     def to_text(self) -> str:
         """The code book as JSON, without empty fields."""
-        state = {
-            "notes": {name: _filled(note) for name, note in self.notes.items() if note != _EMPTY},
-            "groups": [_filled(group) for group in self.groups],
-            "title": self.title,
-            "remarks": list(self.remarks),
-        }
-        return json.dumps({key: value for key, value in state.items() if value}, ensure_ascii=False)
+        return json.dumps(_filled(asdict(self)), ensure_ascii=False)
 
     @classmethod
     def from_text(cls, text: Any) -> Codebook:
@@ -131,13 +125,21 @@ class Codebook:
             return cls()
         return cls.from_text(attrs[KEY]).only(map(str, frame.columns))
 
+    @classmethod
+    def of_arrow(cls, schema: Any) -> Codebook:
+        """The code book in the metadata of an Arrow schema."""
+        return cls.from_text((schema.metadata or {}).get(KEY.encode()))
+
 
 _EMPTY = Note()
 
 
-def _filled(entry: Any) -> dict[str, Any]:
-    defaults = {item.name: item.default for item in fields(entry)}
-    return {name: value for name, value in asdict(entry).items() if value != defaults[name]}
+def _filled(value: Any) -> Any:
+    """The value without empty fields."""
+    if isinstance(value, dict):
+        entries = ((key, _filled(entry)) for key, entry in value.items())
+        return {key: entry for key, entry in entries if entry not in ("", (), {}, None)}
+    return tuple(map(_filled, value)) if isinstance(value, tuple) else value
 
 
 def _tuples(value: Any) -> Any:
@@ -156,12 +158,10 @@ def add_response_sets(path: Path, groups: Sequence[ColumnGroup]) -> None:
     sets = [group for group in groups if group.kind in ("ticks", "mentions")]
     if not sets:
         return
-    data = path.read_bytes()
-    records = list(_records(data))
-    short = {}
-    for kind, start, body in records:
-        if kind == (_EXTENSION, _LONG_NAMES):
-            pairs = (pair.split("=", 1) for pair in data[body:start].decode("utf-8").split("\t") if "=" in pair)
+    data, last, short = path.read_bytes(), _START, dict[str, str]()
+    for start, last in _records(data):
+        if struct.unpack_from("<2i", data, start) == (_EXTENSION, _LONG_NAMES):
+            pairs = (pair.split("=", 1) for pair in data[start + 16 : last].decode("utf-8").split("\t") if "=" in pair)
             short = {long: brief for brief, long in pairs}
     text = b""
     for group in sets:  # in SPSS syntax: "$name=D1 1 5 Title a b", with short column names in lower case
@@ -170,59 +170,43 @@ def add_response_sets(path: Path, groups: Sequence[ColumnGroup]) -> None:
         columns = " ".join(short.get(column, column).lower() for column, _ in group.members)
         text += f"${group.name}={how} {len(title.encode())} {title} {columns}\n".encode()
     record = struct.pack("<4i", _EXTENSION, _SETS, 1, len(text)) + text
-    last = records[-1][2]
-    rest = data[last:]
-    if data.startswith(b"$FL3"):
-        rest = _moved(rest, last, len(record))
+    rest = _moved(data[last:], last, len(record)) if data.startswith(b"$FL3") else data[last:]
     path.write_bytes(data[:last] + record + rest)
 
 
-def _records(data: bytes) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """Kind, end and start of the body of each record; for the last record, the start of the record itself."""
+def _records(data: bytes) -> Iterator[tuple[int, int]]:
+    """Begin and end of each record after the header and before the last one."""
+
+    def number(place: int) -> int:
+        return int.from_bytes(data[place : place + 4], "little", signed=True)
+
     at = _START
-    while True:
-        (kind,) = struct.unpack_from("<i", data, at)
-        if kind == _LAST:
-            yield (kind, 0), at + 8, at
-            return
-        begins, subtype = at + 4, 0
-        if kind == _VARIABLE:
-            _, has_label, missing = struct.unpack_from("<3i", data, at + 4)
-            at += 32
-            if has_label:
-                (length,) = struct.unpack_from("<i", data, at)
-                at += 4 + (length + 3) // 4 * 4
-            at += 8 * abs(missing)
+    while (kind := number(at)) != _LAST:
+        start = at
+        if kind == _VARIABLE:  # width, whether it has a label, number of missing codes
+            label = 4 + (number(at + 32) + 3) // 4 * 4 if number(at + 8) else 0
+            at += 32 + label + 8 * abs(number(at + 12))
         elif kind == _VALUES:
-            (count,) = struct.unpack_from("<i", data, at + 4)
-            at += 8
-            for _ in range(count):
+            n_labels, at = number(at + 4), at + 8
+            for _ in range(n_labels):
                 at += 8 + (data[at + 8] + 8) // 8 * 8
-            (variables,) = struct.unpack_from("<i", data, at + 4)
-            at += 8 + 4 * variables
+            at += 8 + 4 * number(at + 4)
         elif kind == _DOCUMENT:
-            (lines,) = struct.unpack_from("<i", data, at + 4)
-            at += 8 + 80 * lines
+            at += 8 + 80 * number(at + 4)
         elif kind == _EXTENSION:
-            subtype, size, count = struct.unpack_from("<3i", data, at + 4)
-            begins, at = at + 16, at + 16 + size * count
+            at += 16 + number(at + 8) * number(at + 12)
         else:
             raise ValueError(f"unknown record type {kind}")
-        yield (kind, subtype), at, begins
+        yield start, at
 
 
 def _moved(rest: bytes, last: int, shift: int) -> bytes:
-    """The compressed part of a .zsav file with its file offsets shifted."""
+    """The compressed part of a .zsav file, which begins at `last`, with its file offsets shifted."""
     moved = bytearray(rest)
-    header = 8  # bytes after the start of the last record
-    begins, trailer, _ = struct.unpack_from("<3q", moved, header)
-    struct.pack_into("<2q", moved, header, begins + shift, trailer + shift)
-    at = trailer - last
-    (blocks,) = struct.unpack_from("<i", moved, at + 20)
-    for block in range(blocks):
-        place = at + 24 + 24 * block
-        plain, packed = struct.unpack_from("<2q", moved, place)
-        struct.pack_into("<2q", moved, place, plain + shift, packed + shift)
+    at = struct.unpack_from("<2q", moved, 8)[1] - last  # of the trailer
+    (n_blocks,) = struct.unpack_from("<i", moved, at + 20)
+    for place in (8, *(at + 24 + 24 * block for block in range(n_blocks))):
+        struct.pack_into("<2q", moved, place, *(offset + shift for offset in struct.unpack_from("<2q", moved, place)))
     return bytes(moved)
 
 
@@ -234,18 +218,15 @@ _RESERVED = frozenset(["ALL", "AND", "BY", "EQ", "GE", "GT", "LE", "LT", "NE", "
 def valid_names(names: Sequence[str], suffix: str) -> list[str]:
     """Unique names that the format of this extension allows; those that are valid stay as they are."""
     key = str if suffix == ".dta" else str.casefold
-    found: dict[int, str] = {}
-    taken: set[str] = set()
-    for place, name in enumerate(names):
-        if fitting(name, suffix) == name and key(name) not in taken:
-            found[place] = name
-            taken.add(key(name))
+    valid = {place: name for place, name in enumerate(names) if fitting(name, suffix) == name}
+    taken = {key(name): place for place, name in reversed(valid.items())}  # the first of each stays
+    found = {place: names[place] for place in taken.values()}
     for place, name in enumerate(names):
         if place not in found:
             endings = chain([""], (f"_{number}" for number in count(2)))
             similar = (_shortened(fitting(name, suffix), ending, suffix) for ending in endings)
             found[place] = next(each for each in similar if key(each) not in taken)
-            taken.add(key(found[place]))
+            taken[key(found[place])] = place
     return [found[place] for place in range(len(names))]
 
 
@@ -280,7 +261,6 @@ def renamed(frame: Any, book: Codebook, suffix: str) -> tuple[Any, Codebook]:
     change = {was: now for was, now in zip(old, valid_names(old, suffix), strict=True) if was != now}
     if not change:
         return frame, book
-    frame = frame.set_axis([change.get(name, name) for name in old], axis=1)
     notes, remarks = dict(book.notes), list(book.remarks)
     for was, now in change.items():
         note = book.note(was)
@@ -288,39 +268,34 @@ def renamed(frame: Any, book: Codebook, suffix: str) -> tuple[Any, Codebook]:
             label = was.encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore")
             notes[was] = replace(note, title=label)
             remarks += [f"{_RENAMED}{now}"] if label == was else []
-    return frame, _with_names(Codebook(notes, book.groups, book.title, tuple(remarks)), change)
+    return _with_names(frame, replace(book, notes=notes, remarks=tuple(remarks)), change)
 
 
 def restored(frame: Any, book: Codebook) -> tuple[Any, Codebook]:
     """A frame and its code book with the original names of the variables that `renamed` changed."""
     names = [remark.removeprefix(_RENAMED) for remark in book.remarks if remark.startswith(_RENAMED)]
     change = {now: book.note(now).title for now in names if now in frame.columns and book.note(now).title}
-    whole = [change.get(name, name) for name in frame.columns]
-    if not change or len(set(whole)) < len(whole):
+    if not change or len({change.get(name, name) for name in frame.columns}) < len(frame.columns):
         return frame, book
     notes = {name: replace(note, title="") if name in change else note for name, note in book.notes.items()}
     remarks = tuple(remark for remark in book.remarks if remark.removeprefix(_RENAMED) not in change)
-    return frame.set_axis(whole, axis=1), _with_names(Codebook(notes, book.groups, book.title, remarks), change)
+    return _with_names(frame, replace(book, notes=notes, remarks=remarks), change)
 
 
-def _with_names(book: Codebook, change: Mapping[str, str]) -> Codebook:
+def _with_names(frame: Any, book: Codebook, change: Mapping[str, str]) -> tuple[Any, Codebook]:
+    """A frame and its code book with other names of some columns."""
+    frame = frame.set_axis([change.get(str(name), name) for name in frame.columns], axis=1)
     notes = {change.get(name, name): note for name, note in book.notes.items()}
     groups = tuple(
         replace(group, members=tuple((change.get(column, column), option) for column, option in group.members))
         for group in book.groups
     )
-    return replace(book, notes=notes, groups=groups)
+    return frame, replace(book, notes=notes, groups=groups)
 
 
 _MOST_VALUES_PER_BYTE = {0: 1 / 8, 1: 1.0, 2: 1100.0}  # uncompressed, one-byte codes, best case of zlib
 _DISCRETE, _BESIDE_RANGE = 3, 1  # missing codes allowed by SPSS: without and with a range
 _MOST_NAMED, _LONGEST_NAME = 100, 120  # most unordered categories that become codes; bytes of a value label in SPSS
-# Column names of stacked imputations: only R allows names that begin with a dot.
-_LONG_FORM = {
-    ".sav": {".imp": "Imputation_", ".id": "Row_"},
-    ".zsav": {".imp": "Imputation_", ".id": "Row_"},
-    ".dta": {".imp": "_mi_m", ".id": "_mi_id"},
-}
 
 
 def read_statistical(path: str, suffix: str, encoding: str | None) -> tuple[Any, Codebook]:
@@ -406,38 +381,40 @@ def write_statistical(frame: Any, path: str, suffix: str, book: Codebook) -> Non
     coded = {name: _in_codes(frame[name], book.note(name)) for name in frame.columns}
     notes = {name: note for name, (_, note) in coded.items()}
     frame = frame.assign(**{name: _writable(series, suffix) for name, (series, _) in coded.items()})
-    texts = {name: _texts(frame[name], note, suffix) for name, note in notes.items()}
+
+    def each(of: Callable[[Note, Any], Any]) -> dict[str, Any]:
+        """What there is to say of each column."""
+        return {name: found for name, note in notes.items() if (found := of(note, frame[name]))}
+
     common: dict[str, Any] = {
         "file_label": book.title,
-        "column_labels": {name: note.title for name, note in notes.items() if note.title},
-        "variable_value_labels": {name: found for name, found in texts.items() if found},
+        "column_labels": each(lambda note, series: note.title),
+        "variable_value_labels": each(lambda note, series: _texts(note, series, suffix)),
+        "variable_format": each(lambda note, series: _format(note, series, suffix)),
     }
-    formats = {name: _format(note, frame[name], suffix) for name, note in notes.items()}
-    formats = {name: form for name, form in formats.items() if form}
     if suffix == ".dta":
-        letters = {name: [low for low, _ in note.missing if isinstance(low, str)] for name, note in notes.items()}
-        lettered = {name: found for name, found in letters.items() if found and frame[name].dtype == object}
-        pyreadstat.write_dta(frame, path, missing_user_values=lettered or None, variable_format=formats, **common)
+        letters = each(
+            lambda note, series: series.dtype == object and [a for a, _ in note.missing if isinstance(a, str)]
+        )
+        pyreadstat.write_dta(frame, path, missing_user_values=letters or None, **common)
         return
-    ranges = {name: _declared(note.missing, frame[name]) for name, note in notes.items()}
     pyreadstat.write_sav(
         frame,
         path,
         compress=suffix == ".zsav",
         row_compress=suffix == ".sav",
         note=list(book.remarks) or None,
-        missing_ranges={name: found for name, found in ranges.items() if found},
-        variable_measure={name: note.measure for name, note in notes.items() if note.measure},
-        variable_display_width={name: note.width for name, note in notes.items() if note.width},
-        variable_format=formats,
+        missing_ranges=each(_declared),
+        variable_measure=each(lambda note, series: note.measure),
+        variable_display_width=each(lambda note, series: note.width),
         **common,
     )
     add_response_sets(Path(path), book.groups)
 
 
 def _names(names: list[str], suffix: str) -> list[str]:
-    """Column names, with those of stacked imputations as the package expects them."""
-    own = _LONG_FORM[suffix]
+    """Column names, with those of stacked imputations as the package expects them: only R allows a dot in front."""
+    own = {".imp": "_mi_m", ".id": "_mi_id"} if suffix == ".dta" else {".imp": "Imputation_", ".id": "Row_"}
     if not set(own) <= set(names):
         return names
     for name, other in own.items():
@@ -489,20 +466,15 @@ def _writable(series: Any, suffix: str) -> Any:
     if kinds & {list, tuple, set, frozenset, dict, np.ndarray}:
         problem = f"cells that hold lists, such as {known.iloc[0]!r}, cannot be written to a {suffix} file"
         raise SchemaError(problem, column=series.name, remedy="write .parquet or .csv, or use one column per option")
-    if kinds <= {bool, np.bool_}:
-        return series.astype("boolean").astype("float64")
-    if suffix == ".dta" and any(issubclass(kind, (int, float, np.number)) for kind in kinds) and str in kinds:
+    are_numbers = [issubclass(kind, (int, float, np.number, np.bool_)) for kind in kinds]
+    if all(are_numbers):
+        return series.where(series.notna(), None).astype("float64")
+    if suffix == ".dta" and any(are_numbers) and str in kinds:
         return series.map(lambda cell: cell if isinstance(cell, str) or cell is None else float(cell))
-    if all(issubclass(kind, (int, float, np.number)) for kind in kinds) and kinds:
-        return series.astype("float64")
     return series
 
 
-def _is_number(series: Any) -> bool:
-    return bool(series.dtype.kind == "f")
-
-
-def _texts(series: Any, note: Note, suffix: str) -> dict[Any, str]:
+def _texts(note: Note, series: Any, suffix: str) -> dict[Any, str]:
     """Value labels in the dtype of the column; Stata labels only integers and its missing letters."""
     found: dict[Any, str] = {}
     for code, text in note.names:
@@ -511,19 +483,20 @@ def _texts(series: Any, note: Note, suffix: str) -> dict[Any, str]:
             letter = is_text and note.is_missing(code) and series.dtype == object
             if letter or (isinstance(whole(code), int) and not isinstance(code, bool)):
                 found[code if letter else int(code)] = text
-        elif is_text != _is_number(series) and series.dtype.kind not in "mM":
+        elif is_text != (series.dtype.kind == "f") and series.dtype.kind not in "mM":
             found[code if is_text else float(code)] = text
     return found
 
 
-def _declared(missing: tuple[Range, ...], series: Any) -> list[Any]:
+def _declared(note: Note, series: Any) -> list[Any]:
     """Missing codes within the limits of SPSS: three codes, or a range without other codes and one code."""
-    fitting = [(low, high) for low, high in missing if isinstance(low, str) != _is_number(series)]
     if series.dtype.kind in "mM":
         return []
+    is_number = series.dtype.kind == "f"
+    fitting = [(low, high) for low, high in note.missing if isinstance(low, str) != is_number]
     single = [low for low, high in fitting if low == high]
     wide = [(low, high) for low, high in fitting if low != high]
-    if not wide and len(single) > _DISCRETE and _is_number(series):
+    if not wide and len(single) > _DISCRETE and is_number:
         # One range and one code, if no answer lies inside the range.
         single = codes = sorted(single)
         others = [value for value in np.unique(series.dropna()) if value not in codes]
@@ -537,13 +510,14 @@ def _declared(missing: tuple[Range, ...], series: Any) -> list[Any]:
 
 def _format(note: Note, series: Any, suffix: str) -> str:
     """Display format of a column: that of the code book if it is valid here, without hiding decimals in SPSS."""
-    form, is_date = note.format, series.dtype.kind in "mM" or series.dtype == object
+    form, is_number = note.format, series.dtype.kind == "f"
+    is_date = series.dtype.kind in "mM" or series.dtype == object
     # The formats of one package are not valid in the other, and the width of text (A) follows from the cells.
     numeric = suffix == ".dta" or form.rstrip("0123456789.") in ("F", "COMMA", "DOT", "DOLLAR", "PCT", "N", "E")
     is_here = form.startswith("%") == (suffix == ".dta") and form[:1] != "A"
-    if not is_here or not (is_date or (_is_number(series) and numeric)):
+    if not is_here or not (is_date or (is_number and numeric)):
         form = ""
-    if suffix == ".dta" or not _is_number(series) or not re.fullmatch(r"(F\d+(\.0)?)?", form):
+    if suffix == ".dta" or not is_number or not re.fullmatch(r"(F\d+(\.0)?)?", form):
         return form
     known = series.to_numpy()[np.isfinite(series.to_numpy())]
     if (known != np.floor(known)).any():
@@ -551,17 +525,14 @@ def _format(note: Note, series: Any, suffix: str) -> str:
     return form or ("F8.0" if np.abs(known).max(initial=0) < 1e7 else "")
 
 
-def statistical_error(error: Exception, path: str) -> ThurboError:
-    """An error of pyreadstat while reading, as one sentence with a remedy."""
+def statistical_error(error: Exception, path: str, verb: Literal["read", "write"]) -> ThurboError:
+    """An error of pyreadstat, as one sentence with a remedy."""
     reason = str(error).strip().rstrip(".") or type(error).__name__
-    remedy = "the file may be truncated or of another format: copy it again, or export it again"
-    return ThurboError(f'cannot read "{path}": {reason[:1].lower()}{reason[1:]}; {remedy}')
-
-
-def write_error(error: Exception, path: str) -> ThurboError:
-    """An error of pyreadstat while writing, as one sentence with a remedy."""
-    reason = str(error).strip().rstrip(".") or type(error).__name__
-    remedy = "rename or convert that column, or write .parquet"
-    if reason == "Unable to write data":  # all that the library says if the disk is full
+    if verb == "read":
+        reason = reason[:1].lower() + reason[1:]
+        remedy = "the file may be truncated or of another format: copy it again, or export it again"
+    elif reason == "Unable to write data":  # all that the library says if the disk is full
         reason, remedy = "the disk is full, or the file is too large for it", "free some space, or choose another disk"
-    return ThurboError(f'cannot write "{path}": {reason}; {remedy}')
+    else:
+        remedy = "rename or convert that column, or write .parquet"
+    return ThurboError(f'cannot {verb} "{path}": {reason}; {remedy}')

@@ -73,6 +73,8 @@ def content(path: str | os.PathLike[str], most: int = -1) -> bytes:
         with opener(where, "rb") as stream:
             data: bytes = stream.read(most)
             return data
+    except FileNotFoundError:
+        raise ThurboError(f'cannot read "{path}": there is no such file; check its name') from None
     except OSError as error:
         problem = error.strerror or str(error)
         remedy = "check its permissions" if error.strerror else "it may be truncated: copy it again"

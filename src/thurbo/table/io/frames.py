@@ -43,15 +43,11 @@ class Table:
     lists: Mapping[str, Listed] = field(default_factory=dict)  # columns whose cells are lists of items, see long.py
     owner: str | None = None  # the column with the row identifiers, if known
     declared: Mapping[str, Column] = field(default_factory=dict)  # types of columns that are known, see long.py
+    _kept: dict[int, _Column] = field(default_factory=dict, init=False)  # columns that were read, by position
 
     def __repr__(self) -> str:
-        words = (
-            f"{name} ({len(self.lists[name].which):,} entries of {len(self.lists[name].items):,} items)"
-            if name in self.lists
-            else name
-            for name in self.names
-        )
-        return f"Table of {self.n_rows:,} rows: {', '.join(words)}"
+        sizes = {name: f" ({len(own.which):,} entries of {len(own.items):,} items)" for name, own in self.lists.items()}
+        return f"Table of {self.n_rows:,} rows: {', '.join(name + sizes.get(name, '') for name in self.names)}"
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -67,18 +63,11 @@ class Table:
             remedy = f"{suggestion(name, self.names)}the table has {len(self.names)} other columns"
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
         place = self.places[name]
-        found = self._known.get(place)
-        if found is None:
-            found = self.read(place)
-            if self.n_rows * len(self.names) <= KEPT_CELLS:
-                self._known[place] = found
+        found = self._kept.get(place) or self.read(place)
+        if self.n_rows * len(self.names) <= KEPT_CELLS:
+            self._kept[place] = found
         values, missing, ordered_levels = found
         return Cells(name, values, missing, self.rows, ordered_levels, listed=self.lists.get(name))
-
-    @cached_property
-    def _known(self) -> dict[int, _Column]:
-        """Columns that were read, by position."""
-        return {}
 
     def answers(self, columns: Mapping[str, Column], name: str, missing_columns: MissingColumns = "error") -> Cells:
         """The cells of a question and of the table columns it consists of; declared missing values count as missing."""
@@ -109,11 +98,10 @@ class Table:
             return self.take(np.arange(start, stop))
         if self.kind == "dict":
             native: Any = {name: cells[start:stop] for name, cells in self.native.items()}
-        elif self.kind == "numpy":
-            native = self.native[start:stop]
+        elif self.kind == "pandas":
+            native = self.native.iloc[start:stop]
         else:
-            is_pandas = self.kind == "pandas"
-            native = self.native.iloc[start:stop] if is_pandas else self.native.slice(start, stop - start)
+            native = self.native[start:stop]
         found = as_table(native, names=self.names if self.kind == "numpy" else None)
         return replace(found, rows=np.asarray(self.rows)[start:stop], book=self.book, declared=self.declared)
 
@@ -281,14 +269,10 @@ def _read_series(native: Any) -> _Column:
 
     held = getattr(getattr(native, "cat", None), "categories", native)
     if type(getattr(held, "dtype", None)).__name__ == "IntervalDtype":
-        gone, known = native.isna().to_numpy(), dict[Any, Interval]()
-        cells = np.full(len(native), None, object)
-        for place in np.flatnonzero(~gone):
-            cell = native.iloc[place]
-            if cell not in known:
-                known[cell] = Interval(*(float(end) if np.isfinite(end) else None for end in (cell.left, cell.right)))
-            cells[place] = known[cell]
-        return cells, gone, None
+        gone, ends = native.isna().to_numpy(), lambda cell: (cell.left, cell.right)
+        cells = Cells("", native.astype(object).to_numpy(), gone, gone)
+        said = cells.mapped(lambda cell: Interval(*(float(end) if np.isfinite(end) else None for end in ends(cell))))
+        return said.values, gone, None
     series = nw.from_native(native, series_only=True)
     missing = np.array(series.is_null().to_numpy(), dtype=bool)
     values = series.to_numpy()
@@ -339,11 +323,10 @@ def like(other: Any, data: Mapping[str, NDArray[Any]], rows: Any = None) -> Any:
     import narwhals as nw
 
     own = nw.from_native(source.native, eager_only=True)
-    columns = {name: list_cells(source.kind, values) for name, values in columns.items()}
-    series = {
-        name: _new_series(own, name, values, own.get_column(name) if name in own.columns else None)
-        for name, values in columns.items()
-    }
+    series = {}
+    for name, values in columns.items():
+        target = own.get_column(name) if name in own.columns else None
+        series[name] = _new_series(own, name, list_cells(source.kind, values), target)
     return nw.from_dict(series, backend=own.implementation).to_native()
 
 

@@ -25,7 +25,7 @@ from thurbo.table.columns.column import Column
 from thurbo.table.columns.tasks import BestWorst, Choice, Pairs, truths
 from thurbo.table.columns.values import blanked, listing, plain, show, suggestion
 from thurbo.table.io import frames
-from thurbo.table.io.files import write_atomically
+from thurbo.table.io.files import content, write_atomically
 from thurbo.table.io.frames import Table, as_table
 
 MOST_COLUMNS, MOST_LINES = 8, 100_000  # of a table that may be long, for `looks_long`
@@ -66,15 +66,20 @@ def from_long(
     >>> tb.from_long(ratings, row="user", item="movie", score="stars")
     Table of 2 rows: user, movie (3 entries of 2 items)
     """
-    source = as_table(frame)
-    _check_columns(source, row, item, *(() if score is None else (score,)))
+    source = _with_columns(frame, row, item, score)
     owner, owners = coded(source, row)
     index, items = coded(source, item)
     # Without scores, the lines of each row are ordered from best to worst.
     value = -np.arange(len(owner), dtype=np.float64) if score is None else _scores(source, score)
     pair = owner.astype(np.int64) * len(items) + index
     order = np.argsort(pair, kind="stable")
-    _refuse_twice(source, row, item, pair, order)
+    same = np.flatnonzero(np.diff(pair[order]) == 0)
+    if len(same):
+        first, second = order[same[0] : same[0] + 2].tolist()
+        person, what = (source.cells(name).values[first] for name in (row, item))
+        problem = f"item {show(what)} of {row} {show(person)} occurs twice, also in row {source.rows[first]}"
+        remedy = f"keep one line for each {row} and {item}, for example the last, or the mean of their scores"
+        raise SchemaError(problem, row=source.rows[second], column=item, remedy=remedy)
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(owners)))])
     listed = Listed(start, items, index[order], value[order], score, ordered=score is None)
     called = item if name is None else name
@@ -85,17 +90,16 @@ def _of_people(
     source: Table, row: str | None, owners: NDArray[Any], columns: Any, name: str, cells: NDArray[Any] | None = None
 ) -> Table:
     """One row per person: the identifier, the columns of the second table, and the new cells under a new name."""
-    data: dict[str, Any] = {} if row is None else {row: owners}
     people = None if columns is None else as_table(columns)
     if people is not None and row is None:
         raise SchemaError("columns= needs row=, the column with the judge", remedy="give row=")
+    data: dict[str, Any] = {} if row is None else {row: owners}
     if people is not None and row is not None:
         data |= joined(people, row, owners)
     if name in data:
         remedy = "give the new column another name with name="
         raise SchemaError("two columns have this name", column=name, remedy=remedy)
-    if cells is not None:
-        data[name] = cells
+    data |= {} if cells is None else {name: cells}
     made = data if source.kind in {"dict", "numpy"} else frames.frame(source.kind, data)
     table = replace(as_table(made), rows=owners, owner=row)
     if people is None:
@@ -107,21 +111,6 @@ def _of_people(
         return values, missing, known.cells(names[place]).ordered_levels if names[place] in known else None
 
     return replace(table, read=read_with_levels, book=people.book)
-
-
-def _refuse_twice(source: Table, row: str, item: str, pair: NDArray[np.int64], order: NDArray[Any]) -> None:
-    """Refuse two lines about one item of one row; `order` sorts the pairs."""
-    same = np.flatnonzero(np.diff(pair[order]) == 0)
-    if not len(same):
-        return
-    first, second = (int(line) for line in order[same[0] : same[0] + 2])
-    owner, what = (source.cells(name).values[first] for name in (row, item))
-    raise SchemaError(
-        f"item {show(what)} of {row} {show(owner)} occurs twice, also in row {source.rows[first]}",
-        row=source.rows[second],
-        column=item,
-        remedy=f"keep one line for each {row} and {item}, for example the last, or the mean of their scores",
-    )
 
 
 def looks_long(table: Table) -> tuple[str, str] | None:
@@ -148,14 +137,12 @@ def looks_long(table: Table) -> tuple[str, str] | None:
 
 def with_lists(table: Table, name: str, listed: Listed) -> Table:
     """A copy of a table with one more column, whose cells are lists of items."""
-    n = len(table.names)
-    blank = np.full(table.n_rows, None, object)
-    empty = np.diff(listed.start) == 0
-    read = table.read
+    n, read = len(table.names), table.read
+    new = np.full(table.n_rows, None, object), np.diff(listed.start) == 0, None
     return replace(
         table,
         names=(*table.names, name),
-        read=lambda place: (blank, empty, None) if place == n else read(place),
+        read=lambda place: new if place == n else read(place),
         lists={**table.lists, name: listed},
     )
 
@@ -197,18 +184,16 @@ def coded(source: Table, name: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
             number = np.cumsum(there, dtype=np.int32) - np.int32(1)
             return number[values - low], np.flatnonzero(there) + low
     if values.dtype.kind == "O":
-        seen: dict[Any, int] = {}
-        code = np.fromiter((seen.setdefault(value, len(seen)) for value in values.tolist()), np.int32, len(values))
-        labels = list(seen)
+        labels = list(dict.fromkeys(values.tolist()))
         try:
-            order = sorted(range(len(labels)), key=lambda place: labels[place])
+            labels = sorted(labels)
         except TypeError:
-            order = sorted(range(len(labels)), key=lambda place: (str(type(labels[place])), str(labels[place])))
-        rank = np.empty(len(labels), np.int32)
-        rank[order] = np.arange(len(labels), dtype=np.int32)
-        return rank[code], np.fromiter((labels[place] for place in order), object, len(labels))
-    labels_, code_ = np.unique(values, return_inverse=True)
-    return code_.astype(np.int32), labels_
+            labels = sorted(labels, key=lambda label: (str(type(label)), str(label)))
+        place = {label: number for number, label in enumerate(labels)}
+        code = np.fromiter(map(place.__getitem__, values.tolist()), np.int32, len(values))
+        return code, np.fromiter(labels, object, len(labels))
+    distinct, which = np.unique(values, return_inverse=True)
+    return which.astype(np.int32), distinct
 
 
 def _scores(source: Table, name: str) -> NDArray[Any]:
@@ -243,13 +228,8 @@ def joined(source: Table, row: str, owners: NDArray[Any]) -> dict[str, NDArray[A
         raise SchemaError(f"{show(twice)} has more than one line", column=row, remedy="keep one line per row")
     line = {value: place for place, value in zip(np.argsort(code).tolist(), values.tolist(), strict=True)}
     at = np.asarray([line.get(owner, -1) for owner in owners.tolist()], np.int64)
-    found: dict[str, NDArray[Any]] = {}
-    for name in source.names:
-        if name == row:
-            continue
-        cells = source.cells(name)
-        found[name] = blanked(cells.values[at], (at < 0) | cells.missing[at])
-    return found
+    others = [source.cells(name) for name in source.names if name != row]
+    return {cells.name: blanked(cells.values[at], (at < 0) | cells.missing[at]) for cells in others}
 
 
 def from_pairs(
@@ -304,8 +284,7 @@ def from_pairs(
     >>> tb.Schema.infer(table)["pairs"].kind
     'pairs'
     """
-    source = as_table(frame)
-    _check_columns(source, *(each for each in (row, winner, loser, tie) if each is not None))
+    source = _with_columns(frame, row, winner, loser, tie)
     better, worse = ([plain(value) for value in _complete(source, each).tolist()] for each in (winner, loser))
     same = np.flatnonzero([one == two for one, two in zip(better, worse, strict=True)])
     if len(same):
@@ -373,13 +352,12 @@ def from_choices(
     >>> tb.from_choices(shown, row="who", task="task", item="car", chosen="pick")
     Table of 2 rows: who, choice
     """
-    source = as_table(frame)
     marks = {key: each for key, each in (("chosen", chosen), ("best", best), ("worst", worst)) if each is not None}
     if not marks or ("chosen" in marks and len(marks) > 1):
         raise SchemaError("from_choices needs chosen=, or best= and worst=", remedy="name the columns of the answers")
     if item is None and not attributes:
         raise SchemaError("from_choices needs item= or attributes=", remedy="say what the tasks show")
-    _check_columns(source, row, task, *([] if item is None else [item]), *attributes, *marks.values())
+    source = _with_columns(frame, row, task, item, *attributes, *marks.values())
     labels, described = _profiles(source, item, attributes)
     said = {key: truths(source.cells(each)) for key, each in marks.items()}
     owner, number = coded(source, row)[0], coded(source, task)[0]
@@ -434,11 +412,14 @@ def _task(
     return [[labels[line] for line in tier] for tier in (top, rest, bottom) if tier]
 
 
-def _check_columns(source: Table, *names: str) -> None:
+def _with_columns(frame: Any, *names: str | None) -> Table:
+    """A long table that has these columns."""
+    source = as_table(frame)
     for name in names:
-        if name not in source:
+        if name is not None and name not in source:
             remedy = f"{suggestion(name, source.names)}the table has {listing(source.names)}"
             raise SchemaError("the table has no such column", column=name, remedy=remedy)
+    return source
 
 
 def _table(
@@ -447,8 +428,7 @@ def _table(
     """One row per person with all tasks of that person; `line` is a line of each task in the long table."""
     each = np.arange(source.n_rows)
     owner, owners = (each, each) if row is None else coded(source, row)
-    cells = np.full(len(owners), None, object)
-    cells[:] = [[] for _ in owners]
+    cells = np.fromiter(([] for _ in owners), object, len(owners))
     for place, task in zip(owner[line].tolist(), tasks, strict=True):
         cells[place].append(task)
     return replace(_of_people(source, row, owners, columns, name, cells), declared={name: column})
@@ -474,14 +454,7 @@ def read_orders(path: str | os.PathLike[str]) -> Preferences:
     """Read the rankings of a PrefLib file."""
     from thurbo.table.io.text import decode
 
-    kind = kind_of(path)
-    try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise ThurboError(f'cannot read "{path}": there is no such file; check its name') from None
-    except OSError as error:
-        raise ThurboError(f'cannot read "{path}": {error.strerror or error}; check its name') from None
-    text = decode(data, str(path))[0]
+    kind, text = kind_of(path), decode(content(path), str(path))[0]
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise ThurboError(f'cannot read "{path}": it is empty; copy it again')
@@ -500,10 +473,11 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 
 
 class _Reader:
-    """Reads one file; knows its name for messages, and its kind."""
+    """Reads one file; knows its path for messages, its kind, and the names of alternatives by number."""
 
     def __init__(self, path: str, kind: str):
         self.path, self.kind = path, kind
+        self.names: dict[int, str] = {}
 
     def refuse(self, line: int, problem: str, remedy: str) -> NoReturn:
         raise ThurboError(f'line {line} of "{self.path}": {problem}; {remedy}')
@@ -511,71 +485,67 @@ class _Reader:
     def new(self, lines: Sequence[tuple[int, str]]) -> Preferences:
         """The current format: header lines "# NAME: value", and orders "count: 1,{2,3},4"."""
         fields: dict[str, tuple[int, str]] = {}
-        names: dict[int, str] = {}
-        body = [each for each in lines if not each[1].startswith("#")]
         for line, text in lines:
-            match = _FIELD.match(text) if text.startswith("#") else None
+            match = _FIELD.match(text)
             if match is None:
                 continue  # an order, or a comment
             if match["name"] == "ALTERNATIVE NAME" and match["number"]:
-                self._name(names, line, int(match["number"]), match["value"])
+                self._name(line, int(match["number"]), match["value"])
             elif not match["number"]:
                 fields[match["name"]] = (line, match["value"])
         line, stated = fields.get("DATA TYPE", (1, ""))
-        if stated and f".{stated.lower()}" in KINDS and f".{stated.lower()}" != self.kind:
+        if f".{stated.lower()}" in KINDS and f".{stated.lower()}" != self.kind:
             self.refuse(line, f'the data type "{stated}" does not match the extension {self.kind}', "rename the file")
         if "NUMBER ALTERNATIVES" in fields:
             line, stated = fields["NUMBER ALTERNATIVES"]
             wanted = self._whole(line, stated, "number of alternatives")
-            for alternative in range(1, wanted + 1):
-                names.setdefault(alternative, str(alternative))
-            if len(names) != wanted:
-                problem = f"the header says {wanted} alternatives but names {len(names)}"
+            self.names = {number: str(number) for number in range(1, wanted + 1)} | self.names
+            if len(self.names) != wanted:
+                problem = f"the header says {wanted} alternatives but names {len(self.names)}"
                 self.refuse(line, problem, "correct NUMBER ALTERNATIVES")
-        if not names:
+        if not self.names:
             self.refuse(1, "no alternative is named", 'add lines "# ALTERNATIVE NAME 1: ..."')
         stated_counts = [(*fields[name], what) for name, what in _COUNTS.items() if name in fields]
-        return self._body(names, body, ":", stated_counts, fields.get("TITLE", (1, ""))[1])
+        body = [each for each in lines if not each[1].startswith("#")]
+        return self._body(body, ":", stated_counts, fields.get("TITLE", (1, ""))[1])
 
     def old(self, lines: Sequence[tuple[int, str]]) -> Preferences:
         """The format before 2022: number of alternatives, names, a line of counts, and orders "count,1,{2,3},4"."""
-        number, first = lines[0]
-        n_items = self._whole(number, first, "number of alternatives")
+        n_items = self._whole(*lines[0], "number of alternatives")
         if len(lines) < n_items + 2:
             problem = f"the file ends after {len(lines)} lines, before all {n_items} alternatives are named"
             self.refuse(lines[-1][0], problem, "copy it again")
-        names: dict[int, str] = {}
         for number, line in lines[1 : n_items + 1]:
             alternative, comma, name = line.partition(",")
             if not comma:
                 self.refuse(number, f"{show(line)} is not an alternative", 'write its number and name, "1,Name"')
-            self._name(names, number, self._whole(number, alternative, "number of an alternative"), name)
+            self._name(number, self._whole(number, alternative, "number of an alternative"), name)
         number, line = lines[n_items + 1]
         counts = line.split(",")
         if len(counts) != 3:
             problem = f"{show(line)} does not hold three counts: voters, sum of votes and different orders"
             self.refuse(number, problem, f"check that the lines above name {n_items} alternatives")
         stated_counts = [(number, counts[1], "voters"), (number, counts[2], "different orders")]
-        return self._body(names, lines[n_items + 2 :], ",", stated_counts, "")
+        return self._body(lines[n_items + 2 :], ",", stated_counts)
 
     def _body(
         self,
-        names: dict[int, str],
         lines: Sequence[tuple[int, str]],
         sign: str,
         stated_counts: Sequence[tuple[int, str, str]],
-        title: str,
+        title: str = "",
     ) -> Preferences:
+        """The orders below a header, checked against the counts that it states."""
         orders, counts = [], []
-        held = Counter(names.values())  # alternatives with the same name get their number added
-        items = {number: name if held[name] == 1 else f"{name} ({number})" for number, name in names.items()}
+        held = Counter(self.names.values())  # alternatives with the same name get their number added
+        items = {number: name if held[name] == 1 else f"{name} ({number})" for number, name in self.names.items()}
         for number, line in lines:
             count, found, order = line.partition(sign)
             if not found:
                 remedy = f'write the number of voters and the order, "3{sign} 1,2"'
                 self.refuse(number, f"{show(line)} is not an order", remedy)
             counts.append(self._whole(number, count, "number of voters"))
-            orders.append(tuple(tuple(items[each] for each in tier) for tier in self._order(number, order, names)))
+            orders.append(tuple(tuple(items[each] for each in tier) for tier in self._order(number, order)))
         if not orders:
             self.refuse(lines[-1][0] if lines else 1, "there are no orders below the header", "copy the file again")
         there = {"voters": sum(counts), "different orders": len(orders)}
@@ -585,18 +555,17 @@ class _Reader:
                 self.refuse(number, problem, "copy the file again if it is truncated, or correct the number")
         return Preferences(tuple(items[each] for each in sorted(items)), tuple(orders), tuple(counts), title)
 
-    def _order(self, number: int, text: str, names: dict[int, str]) -> list[tuple[int, ...]]:
+    def _order(self, number: int, text: str) -> list[tuple[int, ...]]:
         """The tiers of one line, checked against the rules of the file format."""
         if _PART.sub("", text).strip(", ") or text.count("{") != text.count("}"):
             self.refuse(number, f"{show(text.strip())} is not an order", "write ties in braces, as in 1,{2,3},4")
-        seen: set[int] = set()
-        tiers = []
+        tiers, seen = [], set[int]()
         for part in _PART.findall(text):
             tied = [each for each in part.strip(" {}").split(",") if each.strip()]
             tier = tuple(self._whole(number, each, "number of an alternative") for each in tied)
             for each in tier:
-                if each not in names:
-                    known = f"the alternatives are {listing(sorted(names))}"
+                if each not in self.names:
+                    known = f"the alternatives are {listing(sorted(self.names))}"
                     self.refuse(number, f"alternative {each} is not named in the header", known)
                 if each in seen:
                     self.refuse(number, f"alternative {each} is ranked twice", "name it once per line")
@@ -607,15 +576,15 @@ class _Reader:
             tiers += [tier] if tier else []
         if not tiers:
             self.refuse(number, "the order is empty", "remove the line")
-        if self.kind in (".soc", ".toc") and len(seen) < len(names):
+        if self.kind in (".soc", ".toc") and len(seen) < len(self.names):
             remedy = f"rename the file to {self.kind[:-1]}i, which allows incomplete orders"
-            self.refuse(number, f"alternative {listing(sorted(set(names) - seen))} is not ranked", remedy)
+            self.refuse(number, f"alternative {listing(sorted(set(self.names) - seen))} is not ranked", remedy)
         return tiers
 
-    def _name(self, names: dict[int, str], line: int, number: int, name: str) -> None:
-        if number in names:
+    def _name(self, line: int, number: int, name: str) -> None:
+        if number in self.names:
             self.refuse(line, f"alternative {number} is named twice", "number alternatives from 1 without repeats")
-        names[number] = " ".join(name.split()) or str(number)
+        self.names[number] = " ".join(name.split()) or str(number)
 
     def _whole(self, line: int, text: str, what: str) -> int:
         if not text.strip().isascii() or not text.strip().isdigit():

@@ -23,7 +23,7 @@ from thurbo.errors import SchemaError, ThurboError
 from thurbo.table.columns.cells import Cells
 from thurbo.table.columns.values import blanked, frozen, is_number_text
 from thurbo.table.io import frames
-from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_error, write_statistical
+from thurbo.table.io.codebook import KEY, Codebook, read_statistical, statistical_error, write_statistical
 from thurbo.table.io.files import ARCHIVES, content, destination, inside, replacing
 from thurbo.table.io.frames import Table, as_table, library_of
 from thurbo.table.io.text import (
@@ -42,6 +42,7 @@ STATISTICAL = (".sav", ".zsav", ".por", ".dta")
 TEXT = (".csv", ".tsv")
 COLUMNAR = (".parquet", ".feather")
 SHEETS = (".xlsx", ".xlsm", ".ods")
+WRITTEN = (".sav", ".zsav", ".dta", *TEXT, *COLUMNAR)
 # First bytes of each file format, its extensions, and its name in messages.
 _BEGINS = (
     (b"$FL2", (".sav", ".zsav"), "an SPSS file"),
@@ -72,10 +73,17 @@ def read_frame(
         separator = separator or ("\t" if suffix == ".tsv" else None)
         frame, book = read_text(content(where), str(path), separator, encoding)
     elif suffix in COLUMNAR:
-        frame, book = _read_columnar(where, str(path))
+        with readable(str(path), Exception):  # arrow's own errors, and Python's if the metadata is damaged
+            table = read_arrow(where)
+            column_names(table.schema)
+            frame, book = table.to_pandas(), Codebook.of_arrow(table.schema)
     else:
         try:
-            with _unpacked(where, suffix) as plain:
+            with tempfile.TemporaryDirectory() as folder:  # the reader needs a path
+                plain = where
+                if where.suffix.lower() in ARCHIVES:
+                    plain = Path(folder) / f"table{suffix}"
+                    plain.write_bytes(content(where))
                 frame, book = read_statistical(str(plain), suffix, encoding)
         except ThurboError:
             raise
@@ -83,22 +91,10 @@ def read_frame(
             problem = f'cannot read "{path}": it does not fit in memory'
             raise ThurboError(f"{problem}; use a machine with more memory") from None
         except Exception as error:  # pyreadstat raises many kinds of errors
-            raise statistical_error(error, str(path)) from None
+            raise statistical_error(error, str(path), "read") from None
     if book:
         frame.attrs[KEY] = book.to_text()
     return frame
-
-
-@contextlib.contextmanager
-def _unpacked(where: Path, suffix: str) -> Iterator[Path]:
-    """The file itself, or what is packed in an archive as a temporary file: some readers need a path."""
-    if where.suffix.lower() not in ARCHIVES:
-        yield where
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / f"table{suffix}"
-        plain.write_bytes(content(where))
-        yield plain
 
 
 def need(*packages: str) -> None:
@@ -156,28 +152,40 @@ def read_arrow(where: Path) -> Any:
     return parquet.read_table(source) if format_of(where) == ".parquet" else feather.read_table(source)
 
 
-def _read_columnar(where: Path, path: str) -> tuple[Any, Codebook]:
+def column_names(schema: Any) -> list[str]:
+    """Names of the columns of an Arrow schema, without the index of a pandas frame; raises if two are the same."""
+    about = schema.pandas_metadata or {}
+    index = {each for each in about.get("index_columns", ()) if isinstance(each, str)}
+    names = [name for name in schema.names if name not in index]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise SchemaError("more than one column has this name", column=name, remedy="rename the others")
+    return names
+
+
+def reason(error: Exception) -> str:
+    """What an error of Arrow says, in one line."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
+@contextlib.contextmanager
+def readable(path: str, *others: type[Exception]) -> Iterator[None]:
+    """Errors of Arrow, or of other kinds, about a file in one sentence."""
+    import pyarrow as pa
+
     try:
-        table = read_arrow(where)
-        found = (table.schema.metadata or {}).get(KEY.encode())
-        for name in {name for name in table.column_names if table.column_names.count(name) > 1}:
-            raise SchemaError("more than one column has this name", column=name, remedy="rename the others")
-        return table.to_pandas(), Codebook.from_text(found)
+        yield
     except ThurboError:
         raise
-    except Exception as error:  # arrow's own errors, and Python's if the metadata is damaged
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ThurboError(f'cannot read "{path}": {reason}; it may be truncated: copy or write it again') from None
-
-
-STARTS = ("=", "+", "-", "@", "\t", "\r")
+    except (pa.ArrowException, OSError, *others) as error:
+        problem = f'cannot read "{path}": {reason(error)}'
+        raise ThurboError(f"{problem}; it may be truncated: copy or write it again") from None
 
 
 def escaped_text(text: str) -> str:
     """The text, with an apostrophe in front if it looks like a formula."""
     # A spreadsheet program reads a signed number as such, also with a decimal comma.
     is_number = is_number_text(text.replace(",", "")) and "_" not in text
-    return f"'{text}" if text.startswith(STARTS) and not is_number else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number else text
 
 
 MOST_SPELLINGS = 1000  # values of a column whose text in the file is looked up
@@ -200,23 +208,19 @@ def with_texts(
     """
     old = as_table(frame)
     source, columns, found = verbatim(like, old), {}, {}
-    for name in identifiers:
-        if name in old:
-            texts, cells = source.column(old.places[name]), old.cells(name)
-            told = [text for text, gone in zip(texts, cells.missing, strict=True) if not gone]
-            if always or cells.values.dtype.kind not in "iuf" or not all(map(is_plain_number, told)):
-                columns[name] = blanked(np.asarray([*texts, None], object)[:-1], cells.missing)
-    if "n/a" in source.text or "N/A" in source.text:
-        for name in answers:
-            if name not in old:
-                continue
-            cells = old.cells(name)
-            empty = {row: source.value(row, old.places[name]) for row in np.flatnonzero(cells.missing).tolist()}
-            said = {row: text.strip() for row, text in empty.items() if NOT_APPLICABLE.fullmatch(text)}
-            if said:
-                columns[name] = blanked(cells.values.astype(object), cells.missing)
-                columns[name][list(said)] = list(said.values())
-                found[name] = tuple(dict.fromkeys(said.values()))
+    for name in filter(old.__contains__, identifiers):
+        texts, cells = source.column(old.places[name]), old.cells(name)
+        told = [text for text, gone in zip(texts, cells.missing, strict=True) if not gone]
+        if always or cells.values.dtype.kind not in "iuf" or not all(map(is_plain_number, told)):
+            columns[name] = blanked(np.asarray([*texts, None], object)[:-1], cells.missing)
+    for name in filter(old.__contains__, answers if "n/a" in source.text or "N/A" in source.text else ()):
+        cells = old.cells(name)
+        empty = {row: source.value(row, old.places[name]) for row in np.flatnonzero(cells.missing).tolist()}
+        said = {row: text.strip() for row, text in empty.items() if NOT_APPLICABLE.fullmatch(text)}
+        if said:
+            columns[name] = blanked(cells.values.astype(object), cells.missing)
+            columns[name][list(said)] = list(said.values())
+            found[name] = tuple(dict.fromkeys(said.values()))
     return frames.with_columns(frame, columns) if columns else frame, found
 
 
@@ -285,13 +289,12 @@ def _new_texts(source: Verbatim, old: Table, part: Part) -> dict[int, dict[int, 
 def _marks(cells: Cells) -> list[str]:
     """A new column as text: true and false, numbers with four digits, nothing in missing cells."""
 
-    def mark(value: Any) -> str:
-        if isinstance(value, bool):
+    def mark(value: Any, gone: bool) -> str:
+        if isinstance(value, bool) and not gone:
             return "true" if value else "false"
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return "" if gone else f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    pairs = zip(cells.values.tolist(), cells.missing.tolist(), strict=True)
-    return ["" if gone else mark(value) for value, gone in pairs]
+    return list(map(mark, cells.values.tolist(), cells.missing.tolist()))
 
 
 def _texts_as_table(source: Verbatim, old: Table, parts: list[Part], draws: list[Any], frame: Any) -> Any:
@@ -347,9 +350,6 @@ def described(missing: Iterable[Any], texts: Mapping[str, Any]) -> tuple[Any, ..
     return (*known, *((text, "n/a") for text in new))
 
 
-WRITTEN = (".sav", ".zsav", ".dta", *TEXT, *COLUMNAR)
-
-
 def write_frame(
     frame: Any,
     path: str | os.PathLike[str],
@@ -391,7 +391,7 @@ def write_frame(
                 except (ThurboError, OSError):
                     raise
                 except Exception as error:  # pyreadstat raises many kinds of errors
-                    raise write_error(error, str(path)) from None
+                    raise statistical_error(error, str(path), "write") from None
     except OSError as error:
         raise ThurboError(f'cannot write "{path}": {error.strerror or error}; check the disk') from error
     return Path(path)
@@ -402,8 +402,6 @@ def _pandas(X: Any) -> Any:
     import pandas as pd
 
     source = as_table(X)
-    if source.kind == "pandas":
-        return X.copy()
     if source.kind in ("numpy", "dict"):
         return pd.DataFrame({name: source.read(place)[0] for name, place in source.places.items()})
     import narwhals as nw
@@ -412,12 +410,13 @@ def _pandas(X: Any) -> Any:
 
 
 def _arrow(X: Any) -> Any:
-    """A table of polars or arrow as an arrow table, not by way of pandas, which turns integers with missing cells into
-    floats; None for others."""
+    """Any table as an arrow table; not by way of pandas, where integers with missing cells become floats."""
     import narwhals as nw
+    import pyarrow as pa
 
-    is_other = library_of(X) in ("pandas", "numpy", "dict")
-    return None if is_other else nw.from_native(X, eager_only=True).to_arrow()
+    if library_of(X) in ("pandas", "numpy", "dict"):
+        return pa.Table.from_pandas(_pandas(X))
+    return nw.from_native(X, eager_only=True).to_arrow()
 
 
 def _write_text(X: Any, path: Path, separator: str, escape: bool = False) -> None:
@@ -443,8 +442,7 @@ def _write_text(X: Any, path: Path, separator: str, escape: bool = False) -> Non
             return cells
         return pa.array([None if cell is None else escaped_text(cell) for cell in cells.to_pylist()], pa.string())
 
-    own = _arrow(X)
-    own = _pandas(X) if own is None else own
+    own = _pandas(X) if library_of(X) in ("pandas", "numpy", "dict") else _arrow(X)
     names = own.column_names if isinstance(own, pa.Table) else own.columns
     columns = {str(name): words(own[name]) for name in names}
     columns = {name: c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for name, c in columns.items()}
@@ -459,11 +457,9 @@ def _write_columnar(frame: Any, path: Path, suffix: str, book: Codebook) -> None
 
     try:
         arrow = _arrow(frame)
-        arrow = pa.Table.from_pandas(_pandas(frame)) if arrow is None else arrow
         if book:
             # In addition to pandas' attrs, which other programs may drop.
             arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), KEY: book.to_text()})
         (parquet.write_table if suffix == ".parquet" else feather.write_feather)(arrow, path)
     except pa.ArrowException as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ThurboError(f"cannot write the table: {reason}; give each column cells of one type") from None
+        raise ThurboError(f"cannot write the table: {reason(error)}; give each column cells of one type") from None

@@ -12,12 +12,14 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +27,9 @@ import numpy as np
 
 from thurbo.errors import InfeasibleEvidence, SchemaError, ThurboError
 from thurbo.table.columns.values import blanked, listing, suggestion
-from thurbo.table.io.codebook import KEY, Codebook
+from thurbo.table.io.codebook import Codebook
 from thurbo.table.io.frames import Table, as_table, frame
-from thurbo.table.io.read_write import need
+from thurbo.table.io.read_write import column_names, need, readable, reason
 
 # Rows of a table from which a model is fitted by way of a sample, and of the sample: see docs/scaling.md.
 LARGE, SAMPLE = 1 << 15, 20_000
@@ -42,10 +44,9 @@ class RowSource(ABC):
 
     names: tuple[str, ...]
     n_rows: int
-    kind: str  # library of the table
 
     @abstractmethod
-    def tables(self, start: int = 0, stop: int | None = None, columns: Sequence[str] | None = None) -> Iterator[Table]:
+    def tables(self, start: int = 0, stop: int | None = None) -> Iterator[Table]:
         """The rows from `start` to `stop` in order: tables that end at multiples of `PIECE` rows."""
 
     @abstractmethod
@@ -67,34 +68,21 @@ class RowSource(ABC):
         try:
             yield
         except (SchemaError, InfeasibleEvidence) as error:
-            rows: Any = [] if error.row is None else np.flatnonzero(names(part) == error.row)
-            if not len(rows):
-                raise
-            row = int(rows[0] + positions if isinstance(positions, int) else positions[rows[0]])
-            place = self.place(row)
+            rows = [] if error.row is None else np.flatnonzero(names(part) == error.row).tolist()
+            position = positions + np.arange(part.n_rows) if isinstance(positions, int) else positions
+            place = self.place(int(position[rows[0]])) if rows else None
             if place is None:
                 raise
-            place = place if error.row == row else f"{error.row} ({place})"
+            place = place if error.row == position[rows[0]] else f"{error.row} ({place})"
             raise type(error)(error.problem, row=place, column=error.column, remedy=error.remedy) from None
+
+    @abstractmethod
+    def take(self, index: np.ndarray) -> Table:
+        """Some rows, in increasing order, as one table in memory; the labels of rows are those of the source."""
 
     def typical(self, n: int = SAMPLE, seed: int = 0) -> Table:
         """A sample from which types can be inferred: random rows, and each value of columns that have few."""
         return self.take(self.draw(n, seed))
-
-    def take(self, index: np.ndarray) -> Table:
-        """Some rows, in increasing order, as one table; the labels of rows are those of the source."""
-        parts = [part.take(own) for part, own in self._with_rows(index)]
-        return joined(parts)
-
-    def _with_rows(
-        self, index: np.ndarray, start: int = 0, stop: int | None = None
-    ) -> Iterator[tuple[Table, np.ndarray]]:
-        """The pieces that have some of these rows, and their positions in each."""
-        for part in self.tables(start, stop):
-            own = index[np.searchsorted(index, start) : np.searchsorted(index, start + part.n_rows)]
-            if len(own):
-                yield part, own - start
-            start += part.n_rows
 
     def draw(self, n: int, seed: int, allowed: np.ndarray | None = None) -> np.ndarray:
         """Positions of `n` random rows, and of the first row with each value that none of them has: increasing.
@@ -102,14 +90,13 @@ class RowSource(ABC):
         Only of columns that have few different values: each label is in the sample, however rare. `allowed` [row] are
         the rows from which is drawn, all by default.
         """
-        chosen, is_all = self._random(n, seed, allowed)
-        return chosen if is_all else np.union1d(chosen, _rare(self, chosen, allowed)[0])
+        chosen = self._random(n, seed, allowed)
+        return np.union1d(chosen, _rare(self, chosen, allowed)[0])
 
-    def _random(self, n: int, seed: int, allowed: np.ndarray | None) -> tuple[np.ndarray, bool]:
-        """Positions of `n` random rows, increasing, and whether these are all that are allowed."""
+    def _random(self, n: int, seed: int, allowed: np.ndarray | None = None) -> np.ndarray:
+        """Positions of `n` random rows, or of all that are allowed: increasing."""
         places = np.arange(self.n_rows) if allowed is None else np.flatnonzero(allowed)
-        rng = np.random.default_rng(seed)
-        return (places, True) if n >= len(places) else (np.sort(rng.permutation(places)[:n]), False)
+        return np.sort(np.random.default_rng(seed).permutation(places)[:n])
 
 
 def _rare(
@@ -122,84 +109,49 @@ def _rare(
 ) -> tuple[np.ndarray, list[str]]:
     """The first row with each value that none of the chosen rows has, among those from `start` to `stop`.
 
-    Of columns with few values, and the names of these.
+    Of columns with few values, and the names of these. Rows that are not `allowed` do not count.
     """
-    seen = {place: _Values() for place, name in enumerate(source.names) if columns is None or name in columns}
+    names = [name for name in source.names if columns is None or name in columns]
+    first: dict[str, dict[Any, int]] = {name: {} for name in names}  # the first row of each value
+    sampled: dict[str, set[Any]] = {name: set() for name in names}
     for part in source.tables(start, stop):
-        own = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + part.n_rows)] - start
-        is_allowed = None if allowed is None else allowed[start : start + part.n_rows]
-        gone = [place for place, values in seen.items() if not values.take(part, place, own, is_allowed, start)]
-        seen = {place: values for place, values in seen.items() if place not in gone}
+        counts = np.ones(part.n_rows, bool) if allowed is None else allowed[start : start + part.n_rows]
+        is_chosen = np.zeros(part.n_rows, bool)
+        is_chosen[_within(chosen, start, start + part.n_rows) - start] = True
+        for name in list(first):
+            values, missing, _ = part.read(part.places[name])
+            rows = np.flatnonzero(counts & ~missing)
+            try:
+                if values.dtype.kind in "iufb":
+                    distinct, at = np.unique(values[rows], return_index=True)
+                    own = zip(distinct.tolist(), rows[at].tolist(), strict=True)
+                else:
+                    own = zip(values[rows].tolist(), rows.tolist(), strict=True)
+                for value, row in own:
+                    first[name].setdefault(value, row + start)
+                sampled[name].update(values[rows[is_chosen[rows]]].tolist())
+                is_few = len(first[name]) <= MOST_DISTINCT
+            except TypeError:  # lists have no hash, and are no labels
+                is_few = False
+            if not is_few:
+                del first[name]
         start += part.n_rows
-    rare = {row for values in seen.values() for row in values.rare}
-    return np.asarray(sorted(rare), np.int64), [source.names[place] for place in seen]
+    rare = {row for name, rows in first.items() for value, row in rows.items() if value not in sampled[name]}
+    return np.asarray(sorted(rare), np.int64), list(first)
 
 
-class _Values:
-    """The different values of a column, the first row of each, and which of them the sample has."""
-
-    def __init__(self) -> None:
-        self.first: dict[Any, int] = {}
-        self.sampled: set[Any] = set()
-        self.known: np.ndarray | None = None  # the same as sorted numbers
-
-    @property
-    def rare(self) -> list[int]:
-        """The first rows of values that the sample has not."""
-        return [row for value, row in self.first.items() if value not in self.sampled]
-
-    def take(self, part: Table, place: int, sample: np.ndarray, allowed: np.ndarray | None, start: int) -> bool:
-        """Add the values of a piece, `sample` rows of which are in the sample; False if there are too many, or lists.
-
-        Rows that are not `allowed` do not count.
-        """
-        values, missing, _ = part.read(place)
-        known = ~missing if allowed is None else ~missing & allowed
-        try:
-            if values.dtype.kind in "iufb":
-                self.sampled.update(np.unique(values[sample][known[sample]]).tolist())
-                rows = np.flatnonzero(known if self.known is None else known & ~np.isin(values, self.known))
-                fresh, at = np.unique(values[rows], return_index=True)
-                if len(fresh):
-                    self.first.update(zip(fresh.tolist(), (rows[at] + start).tolist(), strict=True))
-                    self.known = np.asarray(sorted(self.first))
-            else:
-                self.sampled.update(values[sample][known[sample]].tolist())
-                rows = np.flatnonzero(known)
-                for row, value in zip(rows.tolist(), values[rows].tolist(), strict=True):
-                    if value not in self.first:
-                        self.first[value] = row + start
-                        if len(self.first) > MOST_DISTINCT:
-                            return False
-        except TypeError:  # lists have no hash, and are no labels
-            return False
-        return len(self.first) <= MOST_DISTINCT
-
-
-def joined(parts: Sequence[Table]) -> Table:
-    """Tables of one source, one below the other."""
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-
-    def read(place: int) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...] | None]:
-        values, missing, levels = zip(*(part.read(place) for part in parts), strict=True)
-        kinds = {each.dtype.kind for each in values}
-        # Numbers and texts side by side would all become texts.
-        own = values if len(kinds) == 1 or kinds <= set("iuf") else [each.astype(object) for each in values]
-        return np.concatenate(own), np.concatenate(missing), levels[0]
-
-    n_rows, rows = sum(part.n_rows for part in parts), np.concatenate([part.rows for part in parts])
-    return replace(first, n_rows=n_rows, rows=rows, read=read, native=None)
+def _within(index: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Those of some increasing positions that are from `start` to `stop`."""
+    return index[np.searchsorted(index, start) : np.searchsorted(index, stop)]
 
 
 class TableSource(RowSource):
     """A table in memory."""
 
     def __init__(self, table: Table):
-        self.table, self.names, self.n_rows, self.kind = table, table.names, table.n_rows, table.kind
+        self.table, self.names, self.n_rows = table, table.names, table.n_rows
 
-    def tables(self, start: int = 0, stop: int | None = None, columns: Sequence[str] | None = None) -> Iterator[Table]:
+    def tables(self, start: int = 0, stop: int | None = None) -> Iterator[Table]:
         stop = self.n_rows if stop is None else stop
         while start < stop:
             end = min(stop, (start // PIECE + 1) * PIECE)
@@ -219,16 +171,12 @@ class TableSource(RowSource):
 
 
 class _RowGroup(NamedTuple):
-    """A row group of a file: its first row in the whole table, and its number of rows."""
+    """A row group of a file, and its rows in the whole table."""
 
     file: int
     group: int
     start: int
-    n_rows: int
-
-    @property
-    def stop(self) -> int:
-        return self.start + self.n_rows
+    stop: int
 
 
 class Scan(RowSource):
@@ -242,30 +190,27 @@ class Scan(RowSource):
         Number of rows of all files.
     """
 
-    kind = "pyarrow"
-
     def __init__(self, files: Sequence[Any], titles: Sequence[str], columns: Sequence[str] | None = None) -> None:
         """`files` are paths, or pairs of a path and a pyarrow file system; `titles` are their names in messages."""
-        self._files, self.titles, self._folder = tuple(files), tuple(titles), None
+        self._files, self.titles = tuple(files), tuple(titles)
         self._groups: list[_RowGroup] = []
         self._stamps: list[str] = []
         start, found, self.book = 0, None, Codebook()
         for number, title in enumerate(self.titles):
-            with _readable(title):
+            with readable(title):
                 about = self._open(number)
-                held = about.schema_arrow
-                metadata, names = held.metadata or {}, _columns_of(held)
+                names = column_names(about.schema_arrow)
                 if found is None:
-                    found, self.book = names, Codebook.from_text(metadata.get(KEY.encode()))
+                    found, self.book = names, Codebook.of_arrow(about.schema_arrow)
                 elif set(found) - set(names):
                     gone = sorted(set(found) - set(names))[0]
                     problem = f'"{title}" does not have this column, which "{self.titles[0]}" has'
                     raise SchemaError(problem, column=gone, remedy="give files of one table, or columns that all have")
                 for group in range(about.metadata.num_row_groups):
-                    n_rows = about.metadata.row_group(group).num_rows
-                    if n_rows:
-                        self._groups.append(_RowGroup(number, group, start, n_rows))
-                        start += n_rows
+                    stop = start + about.metadata.row_group(group).num_rows
+                    if stop > start:
+                        self._groups.append(_RowGroup(number, group, start, stop))
+                    start = stop
                 self._stamps.append(_stamp(self._files[number], about))
         known = found or ()
         for name in columns or ():
@@ -289,49 +234,33 @@ class Scan(RowSource):
         path, system = own if isinstance(own, tuple) else (own, None)
         return parquet.ParquetFile(path, filesystem=system, pre_buffer=False, buffer_size=1 << 20)
 
-    def tables(self, start: int = 0, stop: int | None = None, columns: Sequence[str] | None = None) -> Iterator[Table]:
+    def tables(self, start: int = 0, stop: int | None = None) -> Iterator[Table]:
         """The rows from `start` to `stop` in order: tables that end at multiples of `PIECE` rows."""
-        import pyarrow as pa
+        stop = self.n_rows if stop is None else stop
+        for arrow in _regrouped(self._batches(start, stop), PIECE, start):
+            found = as_table(arrow.combine_chunks())
+            yield replace(found, rows=np.arange(start, start + found.n_rows), book=self.book)
+            start += found.n_rows
 
-        stop, held, n_held = self.n_rows if stop is None else stop, list[Any](), 0
-        wanted = list(self.names if columns is None else columns)
-        for batch in self._batches(start, stop, wanted):
-            while batch.num_rows:
-                space = min(stop, (start // PIECE + 1) * PIECE) - start - n_held
-                own, batch = batch.slice(0, space), batch.slice(space)
-                held.append(own)
-                n_held += own.num_rows
-                if n_held and (own.num_rows == space):
-                    yield self._table(pa.Table.from_batches(held), start)
-                    start, held, n_held = start + n_held, [], 0
-        if held:
-            yield self._table(pa.Table.from_batches(held), start)
-
-    def _table(self, arrow: Any, start: int) -> Table:
-        found = as_table(arrow.combine_chunks())
-        return replace(found, rows=np.arange(start, start + found.n_rows), book=self.book)
-
-    def _batches(self, start: int, stop: int, columns: list[str]) -> Iterator[Any]:
+    def _batches(self, start: int, stop: int) -> Iterator[Any]:
         """Record batches of these rows, which are decoded as they are needed."""
-        opened: tuple[int, Any] = -1, None
-        for each in self._groups:
-            if each.stop <= start or each.start >= stop:
-                continue
-            with _readable(self.titles[each.file]):
-                if opened[0] != each.file:
-                    opened = each.file, self._open(each.file)
-                at = each.start
-                for batch in opened[1].iter_batches(PIECE, row_groups=[each.group], columns=columns):
-                    first, last = max(start - at, 0), min(stop - at, batch.num_rows)
-                    if last > first:
-                        yield batch.slice(first, last - first).select(columns)
+        columns = list(self.names)
+        own = [each for each in self._groups if each.start < stop and each.stop > start]
+        for file, groups in groupby(own, key=lambda each: each.file):
+            first, *others = groups
+            at, numbers = first.start, [first.group, *(each.group for each in others)]
+            with readable(self.titles[file]):
+                for batch in self._open(file).iter_batches(PIECE, row_groups=numbers, columns=columns):
+                    begin, end = max(start - at, 0), min(stop - at, batch.num_rows)
+                    if end > begin:
+                        yield batch.slice(begin, end - begin).select(columns)
                     at += batch.num_rows
                     if at >= stop:
                         break
 
     def read(self) -> Any:
         """The whole table, as a pyarrow Table."""
-        return self._native(self.tables())
+        return self._joined([part.native for part in self.tables()])
 
     def sample(self, n: int, random_state: int = 0) -> Any:
         """Some random rows in the order of the files, as a pyarrow Table.
@@ -347,22 +276,28 @@ class Scan(RowSource):
         -------
         pyarrow.Table
         """
-        rng = np.random.default_rng(random_state)
-        index = np.sort(rng.permutation(self.n_rows)[:n])
-        return self._native(replace(p, native=p.native.take(own)) for p, own in self._with_rows(index))
+        return self._rows(self._random(n, random_state))
 
-    def _native(self, parts: Iterator[Table]) -> Any:
+    def _rows(self, index: np.ndarray, start: int = 0, stop: int | None = None) -> Any:
+        """Some rows from `start` to `stop`, in increasing order, as a pyarrow Table."""
+        parts = []
+        for part in self.tables(start, stop):
+            own = _within(index, start, start + part.n_rows)
+            if len(own):
+                parts.append(part.native.take(own - start))
+            start += part.n_rows
+        return self._joined(parts)
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
         import pyarrow as pa
 
-        found = [part.native for part in parts]
-        if not found:
+        if not parts:
             return self._open(0).schema_arrow.empty_table().select(list(self.names))
-        return pa.concat_tables(found, promote_options="permissive")
+        return pa.concat_tables(parts, promote_options="permissive")
 
     def take(self, index: np.ndarray) -> Table:
         """Some rows, in increasing order, as one table in memory."""
-        arrow = self._native(replace(p, native=p.native.take(own)) for p, own in self._with_rows(index))
-        return replace(as_table(arrow.combine_chunks()), rows=index, book=self.book)
+        return replace(as_table(self._rows(index).combine_chunks()), rows=index, book=self.book)
 
     def drawn_part(self, n: int, seed: int, allowed: np.ndarray | None, start: int, stop: int) -> bytes:
         """The rows from `start` to `stop` that `draw` may give, as an Arrow stream with their positions.
@@ -371,12 +306,11 @@ class Scan(RowSource):
         """
         import pyarrow as pa
 
-        chosen, is_all = self._random(n, seed, allowed)
-        own = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, stop)]
-        rare, few = (own[:0], self.names) if is_all else _rare(self, chosen, allowed, start, stop)
-        index = np.union1d(own, rare)
-        rows = self._native(replace(p, native=p.native.take(its)) for p, its in self._with_rows(index, start, stop))
-        columns, about = {name: rows.column(name) for name in self.names}, {MARK: json.dumps(list(few)).encode()}
+        chosen = self._random(n, seed, allowed)
+        rare, few = _rare(self, chosen, allowed, start, stop)
+        index = np.union1d(_within(chosen, start, stop), rare)
+        rows = self._rows(index, start, stop)
+        columns, about = {name: rows.column(name) for name in self.names}, {MARK: json.dumps(few).encode()}
         rows, sink = pa.table({**columns, POSITION: index}, metadata=about), pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
@@ -392,7 +326,7 @@ class Scan(RowSource):
         few = set(self.names).intersection(*(json.loads(each.schema.metadata[MARK]) for each in found))
         rows = pa.concat_tables((each.replace_schema_metadata() for each in found), promote_options="permissive")
         position, rows = rows.column(POSITION).to_numpy(), rows.drop_columns([POSITION]).combine_chunks()
-        is_chosen = np.isin(position, self._random(n, seed, allowed)[0])
+        is_chosen = np.isin(position, self._random(n, seed, allowed))
         rare, _ = _rare(TableSource(replace(as_table(rows), book=self.book)), np.flatnonzero(is_chosen), columns=few)
         is_chosen[rare] = True
         table = as_table(rows.take(np.flatnonzero(is_chosen)).combine_chunks())
@@ -407,8 +341,7 @@ class Scan(RowSource):
         """What these rows depend on: names, sizes and times of the files, their row groups, and the columns."""
         own = [each for each in self._groups if each.start < stop and each.stop > start]
         files = [self._stamps[number] for number in sorted({each.file for each in own})]
-        groups = [(each.group, each.start, each.n_rows) for each in own]
-        return hashlib.sha256(repr((self.names, start, stop, files, groups)).encode()).hexdigest()
+        return hashlib.sha256(repr((self.names, start, stop, files, own)).encode()).hexdigest()
 
 
 def _stamp(file: Any, about: Any) -> str:
@@ -417,28 +350,6 @@ def _stamp(file: Any, about: Any) -> str:
         return f"{file[0]} {about.metadata.serialized_size} {about.metadata.num_rows}"
     status = os.stat(file)
     return f"{os.path.abspath(file)} {status.st_size} {status.st_mtime_ns}"
-
-
-def _columns_of(schema: Any) -> list[str]:
-    """Names of the columns of an Arrow schema, without the index of a pandas frame."""
-    about = schema.pandas_metadata or {}
-    index = {each for each in about.get("index_columns", ()) if isinstance(each, str)}
-    names = [name for name in schema.names if name not in index]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise SchemaError("more than one column has this name", column=name, remedy="rename the others")
-    return names
-
-
-@contextmanager
-def _readable(title: str) -> Iterator[None]:
-    """Errors of Arrow about a file, in one sentence."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ThurboError(f'cannot read "{title}": {reason}; it may be truncated: copy or write it again') from None
 
 
 def scan(source: Any, *, columns: Sequence[str] | None = None) -> Scan:
@@ -478,9 +389,10 @@ def scan(source: Any, *, columns: Sequence[str] | None = None) -> Scan:
     if isinstance(source, Scan):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return _of_files(_found(source), columns)
+        source = [source]
     if isinstance(source, (list, tuple)) and source and all(isinstance(each, (str, os.PathLike)) for each in source):
-        return _of_files([path for each in source for path in _found(each)], columns)
+        paths = [path for each in source for path in _found(each)]
+        return Scan(paths, paths, columns)
     dataset = _parquet_of(source)
     if dataset is not None:
         return Scan(dataset, [path for path, _ in dataset], columns)
@@ -489,14 +401,14 @@ def scan(source: Any, *, columns: Sequence[str] | None = None) -> Scan:
 
 def looks_scanned(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a folder or a pattern, so that it is a table in several files, or a large Parquet file."""
-    if os.path.isdir(path) or (glob.has_magic(os.fspath(path)) and not os.path.exists(path)):
-        return True
-    if not os.path.exists(path) or Path(path).suffix.lower() != ".parquet":
-        return False
+    if not os.path.exists(path):
+        return glob.has_magic(os.fspath(path))
+    if os.path.isdir(path) or Path(path).suffix.lower() != ".parquet":
+        return os.path.isdir(path)
     need("pyarrow")
     from pyarrow import parquet
 
-    with _readable(os.fspath(path)):
+    with readable(os.fspath(path)):
         return bool(parquet.read_metadata(path).num_rows > LARGE)
 
 
@@ -522,10 +434,6 @@ def _found(source: str | os.PathLike[str]) -> list[str]:
     raise ThurboError(f'cannot read "{text}": there is no such file; check its name')
 
 
-def _of_files(paths: Sequence[str], columns: Sequence[str] | None) -> Scan:
-    return Scan(paths, paths, columns)
-
-
 def _parquet_of(source: Any) -> list[tuple[str, Any]] | None:
     """The Parquet files of a pyarrow dataset with their file system; None of anything else."""
     if type(source).__module__.partition(".")[0] != "pyarrow" or not hasattr(source, "get_fragments"):
@@ -539,18 +447,23 @@ def _parquet_of(source: Any) -> list[tuple[str, Any]] | None:
 
 def _spooled(source: Any, columns: Sequence[str] | None) -> Scan:
     """A table with an Arrow stream, written to a temporary Parquet file that is removed with the result."""
+    from pyarrow import parquet
+
     folder = tempfile.mkdtemp(prefix="thurbo-scan-")
     path, title = os.path.join(folder, "rows.parquet"), type(source).__name__
     try:
         if type(source).__module__.partition(".")[0] == "polars" and hasattr(source, "sink_parquet"):
             source.sink_parquet(path, row_group_size=ROWS_OF_GROUP, maintain_order=True)
         else:
-            _write_stream(_reader(source), path)
+            reader = _reader(source)
+            with parquet.ParquetWriter(path, reader.schema, compression="zstd") as writer:
+                for table in _regrouped(reader, ROWS_OF_GROUP):
+                    writer.write_table(table, ROWS_OF_GROUP)
         found = Scan([path], [title], columns)
     except BaseException:
-        _remove(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(found, _remove, folder)
+    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
     return found
 
 
@@ -560,12 +473,10 @@ def _reader(source: Any) -> Any:
 
     if callable(source) and not hasattr(source, "__arrow_c_stream__"):
         source = source()
-    if isinstance(source, pa.RecordBatchReader):
-        return source
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
     if isinstance(source, Mapping):
-        source = pa.table({str(name): values for name, values in source.items()})
+        source = {str(name): values for name, values in source.items()}
+    if isinstance(source, (Mapping, pa.RecordBatch)):
+        source = pa.table(source)
     if hasattr(source, "scanner"):  # a dataset
         return source.scanner(batch_size=PIECE, batch_readahead=2, fragment_readahead=1).to_reader()
     if hasattr(source, "__arrow_c_stream__"):
@@ -576,29 +487,21 @@ def _reader(source: Any) -> Any:
     raise ThurboError(f"{problem}; give Parquet files, or an object with an Arrow stream")
 
 
-def _write_stream(reader: Any, path: str) -> None:
-    """All record batches as row groups of one size."""
+def _regrouped(batches: Iterable[Any], size: int, start: int = 0) -> Iterator[Any]:
+    """Record batches of the rows from `start` as tables that end at multiples of `size` rows."""
     import pyarrow as pa
-    from pyarrow import parquet
 
-    with parquet.ParquetWriter(path, reader.schema, compression="zstd") as writer:
-        held, n_held = list[Any](), 0
-        for batch in reader:
-            while batch.num_rows:
-                own, batch = batch.slice(0, ROWS_OF_GROUP - n_held), batch.slice(ROWS_OF_GROUP - n_held)
-                held.append(own)
-                n_held += own.num_rows
-                if n_held == ROWS_OF_GROUP:
-                    writer.write_table(pa.Table.from_batches(held), ROWS_OF_GROUP)
-                    held, n_held = [], 0
-        if held:
-            writer.write_table(pa.Table.from_batches(held), ROWS_OF_GROUP)
-
-
-def _remove(folder: str) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
+    held: list[Any] = []
+    for batch in batches:
+        while batch.num_rows:
+            space = size - start % size
+            held.append(batch.slice(0, space))
+            start, batch = start + held[-1].num_rows, batch.slice(space)
+            if start % size == 0:
+                yield pa.Table.from_batches(held)
+                held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 MARK = b"thurbo"  # key of the metadata of a file that says what it was computed from
@@ -625,7 +528,7 @@ def write_tables(path: Path, tables: Iterable[Any], mark: str = "", numbers: Col
     writer = None
     try:
         for table in tables:
-            arrow = table if isinstance(table, pa.Table) else _arrow(as_table(table))
+            arrow = table if isinstance(table, pa.Table) else beside(as_table(table).names, as_table(table), {})
             if writer is None:
                 types = arrow.schema.with_metadata({**(arrow.schema.metadata or {}), MARK: mark.encode()})
                 for place, each in enumerate(types):
@@ -636,8 +539,8 @@ def write_tables(path: Path, tables: Iterable[Any], mark: str = "", numbers: Col
     except (pa.ArrowException, ValueError, KeyError) as error:
         if isinstance(error, ThurboError):
             raise
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ThurboError(f"the results of two pieces of the table have different types: {reason}") from None
+        problem = f"the results of two pieces of the table have different types: {reason(error)}"
+        raise ThurboError(problem) from None
     finally:
         if writer is not None:
             writer.close()
@@ -647,22 +550,12 @@ def beside(names: Sequence[str], source: Table, columns: Mapping[str, np.ndarray
     """Columns as an Arrow table, with some columns of a table in front."""
     import pyarrow as pa
 
-    own, found = {name: _column(source, name) for name in names if name in source}, frame("pyarrow", columns)
-    return pa.table({**own, **{name: found.column(name) for name in found.column_names}})
-
-
-def _arrow(source: Table) -> Any:
-    """A table of any library as an Arrow table."""
-    import pyarrow as pa
-
-    return pa.table({name: _column(source, name) for name in source.names})
-
-
-def _column(source: Table, name: str) -> Any:
-    """A column as Arrow has it."""
-    import pyarrow as pa
-
-    if isinstance(source.native, pa.Table):
-        return source.native.column(name)
-    cells = source.cells(name)
-    return pa.array(blanked(cells.values, cells.missing).tolist())
+    found: dict[str, Any] = {}
+    for name in filter(source.__contains__, names):
+        if isinstance(source.native, pa.Table):
+            found[name] = source.native.column(name)
+        else:
+            cells = source.cells(name)
+            found[name] = pa.array(blanked(cells.values, cells.missing).tolist())
+    added = frame("pyarrow", columns)
+    return pa.table({**found, **{name: added.column(name) for name in added.column_names}})

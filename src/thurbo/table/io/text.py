@@ -18,10 +18,10 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,10 @@ _SEPARATORS = (",", ";", "\t", "|")
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "."]
 _MOST_BYTES = 2**31 - 1  # limit of pyarrow for one block of text
 _MOST_TOLD = 3  # changed names in one warning
+_MOST_TITLES = 10  # rows above the names of the columns
+_MOST_EXAMINED = 5000  # records in which a column of codes is looked for
+_MOSTLY = 0.9  # share of the cells of a workbook in the sheet that is its table
+_UNNAMED = re.compile(r"Unnamed: \d+(?:_level_\d+)?")  # what pandas calls a column without a name
 _ANSWER = re.compile(r"(open.ended )?(response|answer)s?", re.IGNORECASE)
 _MOMENT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b.*")
 _MOST_SENTENCES, _FEWEST_NUMBERS = 0.3, 0.2  # share of cells in a row of answers
@@ -62,7 +66,11 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
     if "\0" in text[:10_000]:
         raise ThurboError(f'cannot read "{path}" as text: it contains binary data; check its extension')
     separator = separator or find_separator(text)
-    rows = _first_rows(text, separator, path)
+    csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
+    try:
+        rows = [[cell.strip() for cell in row] for row in islice(_rows(text, separator), _MOST_TITLES + 4)]
+    except csv.Error as error:
+        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
     if above := n_titles(rows):
         text = text[next(islice(_records(text, separator), above, None))[0] :]
     names, skip, book = read_header(rows[above:], path)
@@ -96,29 +104,21 @@ def read_text(data: bytes, path: str, separator: str | None, encoding: str | Non
         problem = f'{where} of "{path}" has {bad[0].actual_columns} cells, but the header has {bad[0].expected_columns}'
         remedy = "give every row the same number of cells, and quote cells that contain the separator"
         raise ThurboError(f"{problem}; {remedy}")
-    columns = {}
+    nullable, columns = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}, {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_string(column.type):
             column = pc.utf8_trim_whitespace(column)
             column = pc.if_else(pc.equal(column, ""), None, column)
-        series = column.to_pandas(date_as_object=False)
-        if column.null_count and pa.types.is_integer(column.type):
-            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.Int64Dtype()}.get))
-        elif column.null_count and pa.types.is_boolean(column.type):
-            series = pd.Series(column.to_pandas(types_mapper={column.type: pd.BooleanDtype()}.get))
-        columns[name] = series
+        kinds = nullable.get if column.null_count else None
+        columns[name] = pd.Series(column.to_pandas(date_as_object=False, types_mapper=kinds))
     return pd.DataFrame(columns), book
-
-
-_MOST_EXAMINED = 5000  # records
 
 
 def _with_leading_zeros(text: str, separator: str, names: list[str], skip: int) -> list[str]:
     """Columns of codes such as "02139" and "034", which are no numbers: "0" alone is one."""
     if not re.search(rf'(?:["\r\n]|{re.escape(separator)})0\d', text):
         return []
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    rows = list(islice((row for row in lines if row), skip, skip + _MOST_EXAMINED))
+    rows = list(islice(_rows(text, separator), skip, skip + _MOST_EXAMINED))
     found = []
     for place, name in enumerate(names):
         cells = [row[place].strip() for row in rows if len(row) == len(names)]
@@ -129,59 +129,33 @@ def _with_leading_zeros(text: str, separator: str, names: list[str], skip: int) 
     return found
 
 
-class Header(NamedTuple):
-    """Names of the columns, number of header rows, and titles and groups of columns."""
-
-    names: list[str]
-    n_rows: int
-    book: Codebook
-
-
-def read_header(rows: Sequence[list[str]], path: str) -> Header:
-    """The header in the first rows of a table, each as stripped texts."""
+def read_header(rows: Sequence[list[str]], path: str) -> tuple[list[str], int, Codebook]:
+    """Names of the columns, number of header rows, and titles and groups of columns; `rows` are stripped texts."""
     first, second, third = (*rows[:3], [], [])[:3]
-    names, n_rows, book = [name or f"column {place}" for place, name in enumerate(first, 1)], 1, Codebook()
-    above = _once(["" if _UNNAMED.fullmatch(name) else name for name in first])
-    start = int(_is_index(first, second, third))  # of a table that was saved with its row numbers
+    names, n_rows, nothing = [name or f"column {place}" for place, name in enumerate(first, 1)], 1, [""] * len(first)
+    titles, options = list(nothing), list(nothing)
+    unnamed = ["" if _UNNAMED.fullmatch(name) else name for name in first]
+    # A question that is repeated over its columns is written once, as in merged cells.
+    above = [name if name != before else "" for name, before in zip(unnamed, [None, *unnamed], strict=False)]
+    start = int([row[:1] for row in (first, second, third)] == [[""], ["0"], ["1"]])  # it was saved with row numbers
     if third and sum(cell.startswith('{"ImportId"') for cell in third) > len(third) // 2:  # Qualtrics
-        notes = {name: Note(title=title) for name, title in zip(first, second, strict=False) if title != name}
-        n_rows, book = 3, Codebook(notes)
+        pairs = zip(first, [*second, *nothing], strict=False)
+        n_rows, titles = 3, ["" if title == name else title for name, title in pairs]
     elif _is_second_header(above[start:], second[start:], third[start:]):
-        two = _two_rows(above[start:], second[start:])
-        names, n_rows, book = [*names[:start], *two.names], two.n_rows, two.book
+        n_rows = 2
+        names[start:], titles[start:], options[start:] = _two_rows(above[start:], second[start:])
     elif _says_response(first, second, third):
         n_rows = 2  # it only says "Response" below each name
     elif _are_titles(first, second, third):
-        n_rows, book = 2, Codebook({name: Note(title=title) for name, title in zip(first, second, strict=True)})
-    unique = _unique(names, first, path)
-    return Header(unique, n_rows, book if unique == names else _renamed(book, names, unique))
-
-
-def _renamed(book: Codebook, names: list[str], unique: list[str]) -> Codebook:
-    """The titles and groups of columns of which some have a new name, each the next of its old name."""
-    of = {name: [new for old, new in zip(names, unique, strict=True) if old == name] for name in names}
-    notes = {new: note for name, note in book.notes.items() for new in of[name]}
-    groups = []
-    for group in book.groups:
-        own = Counter[str]()
-        members = []
-        for name, option in group.members:
-            members.append((of[name][min(own[name], len(of[name]) - 1)], option))
-            own[name] += 1
-        groups.append(replace(group, members=tuple(members)))
-    return replace(book, notes=notes, groups=tuple(groups))
-
-
-_UNNAMED = re.compile(r"Unnamed: \d+(?:_level_\d+)?")  # what pandas calls a column without a name
-
-
-def _is_index(first: list[str], second: list[str], third: list[str]) -> bool:
-    return bool(first and second and third) and (first[0], second[0], third[0]) == ("", "0", "1")
-
-
-def _once(first: list[str]) -> list[str]:
-    """The first row with a question that is repeated over its columns written once, as in merged cells."""
-    return [name if not place or name != first[place - 1] else "" for place, name in enumerate(first)]
+        n_rows, titles = 2, second
+    names = _unique(names, first, path)
+    grids: dict[str, list[tuple[str, str]]] = {}  # the options of each question
+    for name, title, option in zip(names, titles, options, strict=True):
+        if option:
+            grids.setdefault(title, []).append((name, option))
+    groups = tuple(ColumnGroup(title, "grid", tuple(members)) for title, members in grids.items() if len(members) > 1)
+    notes = {name: Note(title=title) for name, title in zip(names, titles, strict=True) if title}
+    return names, n_rows, Codebook(notes, groups)
 
 
 def _says_response(first: list[str], second: list[str], third: list[str]) -> bool:
@@ -198,63 +172,50 @@ def _are_titles(first: list[str], second: list[str], third: list[str]) -> bool:
     below, rows = (sum(len(cell.split()) >= 3 for cell in row) / len(row) for row in (second, third))
     if below >= 0.8 and rows <= _MOST_SENTENCES:
         return True
-    numbers = [sum(map(_is_amount, row)) / len(row) for row in (second, third)]
+    are_numbers = [[is_number_text(cell) or bool(_MOMENT.fullmatch(cell)) for cell in row] for row in (second, third)]
+    numbers = [sum(each) / len(each) for each in are_numbers]
     return below >= 0.4 and rows <= _MOST_SENTENCES and numbers[0] == 0 and numbers[1] >= _FEWEST_NUMBERS
-
-
-def _is_amount(text: str) -> bool:
-    return is_number_text(text) or _MOMENT.fullmatch(text) is not None
 
 
 def _is_second_header(first: list[str], second: list[str], third: list[str]) -> bool:
     """Whether the second row is a header too: options below their question, as SurveyMonkey writes them."""
-    if len(second) != len(first) or all(first) or any(map(is_number_text, second)):
-        return False
-    if not all(below for name, below in zip(first, second, strict=True) if not name):
+    is_row = len(second) == len(first) and not all(first) and not any(map(is_number_text, second))
+    if not is_row or not all(below for name, below in zip(first, second, strict=True) if not name):
         return False
     # Many columns without a name, and a text in every cell below: in a row of answers, options that are not chosen are
     # blank.
     if all(second) and first.count("") >= _FEWEST_BLANK * len(first) and len(set(second)) > len(second) / 2:
         return True
-    if not first[0]:
-        return False
     # A row of answers would contain numbers, and would not contain the word "Response".
-    says_response = any(_ANSWER.fullmatch(below) for below in second)
     blank_below = not second[0] and bool(third and third[0])
-    return says_response or blank_below
+    return bool(first[0]) and (blank_below or any(map(_ANSWER.fullmatch, second)))
 
 
-def _two_rows(first: list[str], second: list[str]) -> Header:
-    """Column names from questions and the options below them; the options of one question are a group.
+def _two_rows(first: list[str], second: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Column names from questions and the options below them; the questions of options, and the options.
 
-    The name is the option if it is unique in the table, else "question: option"; the title is the question.
+    The name is the option if it is unique in the table, else "question: option".
     """
-    heads: list[tuple[str, str]] = []
-    question = ""
+    questions, options, question = [], [], ""
     for place, (above, below) in enumerate(zip(first, second, strict=True)):
         asks = not above and below.rstrip().endswith("?")  # a question of its own beside those of several columns
         question = " ".join((below if asks else above).split()) or question
         alone = asks or not question or (above and (place + 1 == len(first) or bool(first[place + 1])))
-        option = "" if alone or _ANSWER.fullmatch(below) else " ".join(below.split())
-        heads.append((question or " ".join(below.split()), option))
+        options.append("" if alone or _ANSWER.fullmatch(below) else " ".join(below.split()))
+        questions.append(question or " ".join(below.split()))
+    heads = list(zip(questions, options, strict=True))
     times = Counter(option or question for question, option in heads)
-    names, notes = [], {}
-    grids: dict[str, list[tuple[str, str]]] = {}
-    for question, option in heads:
-        names.append(question if not option else option if times[option] == 1 else f"{question}: {option}")
-        if option:
-            grids.setdefault(question, []).append((names[-1], option))
-            notes[names[-1]] = Note(title=question)
-    groups = tuple(ColumnGroup(name, "grid", tuple(members)) for name, members in grids.items() if len(members) > 1)
-    return Header(names, 2, Codebook(notes, groups))
+    names = [": ".join(filter(None, head)) if times[head[1]] != 1 else head[1] for head in heads]
+    return names, [question if option else "" for question, option in heads], options
 
 
 def _unique(names: list[str], header: list[str], path: str) -> list[str]:
     """Column names with a number behind the second, third, ... of one name; warns about these and about empty names."""
     found: list[str] = []
-    called = enumerate(zip(names, header, strict=False), 1)
-    unnamed = [(place, name) for place, (name, above) in called if not above and name == f"column {place}"]
-    changed = [f'column {place} has no name and is called "{name}"' for place, name in unnamed]
+    empty = [(f"column {place}", place) for place, above in enumerate(header, 1) if not above]
+    changed = [
+        f'column {place} has no name and is called "{name}"' for name, place in empty if names[place - 1] == name
+    ]
     for name in names:
         free, number = name, 1
         while free in found or (number > 1 and free in names):
@@ -272,8 +233,7 @@ def _unique(names: list[str], header: list[str], path: str) -> list[str]:
 
 
 def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, bytes, str]:
-    """The text of a file, its byte-order mark and its encoding: the given one, or by the mark, or UTF-8, Windows-1252,
-    Latin-1, or that of old spreadsheets on the Mac."""
+    """The text of a file, its byte-order mark, and its encoding: given, or found by the mark or what can be decoded."""
     if encoding is not None:
         try:
             return data.decode(encoding), b"", encoding
@@ -310,7 +270,7 @@ def find_separator(text: str) -> str:
     lines = _lines(text, 30)
     best, most = ",", (False, 1)
     for separator in _SEPARATORS:
-        rows = [row for row in csv.reader(io.StringIO(lines, newline=""), delimiter=separator) if row]
+        rows = list(_rows(lines, separator))
         widths = [len(row) for row in rows[n_titles(rows) :]]
         found = (len(set(widths)) == 1, min(widths, default=1))
         if found[1] > 1 and found > most:
@@ -320,10 +280,12 @@ def find_separator(text: str) -> str:
 
 def _lines(text: str, most: int) -> str:
     """The first lines of a text; the last one may end inside a quoted cell."""
-    return "".join(line for line, _ in zip(io.StringIO(text, newline=""), range(most), strict=False))
+    return "".join(islice(io.StringIO(text, newline=""), most))
 
 
-_MOST_TITLES = 10
+def _rows(text: str, separator: str) -> Iterator[list[str]]:
+    """The cells of the rows that are not empty."""
+    return filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=separator))
 
 
 def n_titles(rows: Sequence[Sequence[str]]) -> int:
@@ -334,24 +296,6 @@ def n_titles(rows: Sequence[Sequence[str]]) -> int:
     are_names = len(set(names)) == len(names) >= max(3, len(rows[above]) / 2) and not any(map(is_number_text, names))
     asks = above == 1 and "".join(filled[0]).endswith(("?", ":"))  # a question above its options
     return above if are_names and not asks and all(len(row) == len(rows[above]) for row in rows[above:]) else 0
-
-
-def _first_rows(text: str, separator: str, path: str) -> list[list[str]]:
-    """The cells of the first rows that are not empty, as many as titles and a header can have and one more."""
-    rows: list[list[str]] = []
-    csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))
-    try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
-            if row:
-                rows.append([cell.strip() for cell in row])
-            if len(rows) == _MOST_TITLES + 4:
-                break
-    except csv.Error as error:
-        raise ThurboError(f'cannot read "{path}" as delimited text: {error}; check the file') from None
-    return rows
-
-
-_MOSTLY = 0.9  # share of the cells of a workbook in the sheet that is its table
 
 
 def as_delimited(data: bytes, path: str, sheet: str | None = None) -> bytes:
@@ -393,13 +337,19 @@ def _cells(rows: list[list[Any]]) -> list[list[str]]:
 
 
 def _text(cell: Any) -> str:
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
+    if isinstance(cell, (bool, float)):
+        return _number(cell)
     if isinstance(cell, datetime.datetime):
         return cell.date().isoformat() if cell.time() == datetime.time() else cell.isoformat(" ")
     return cell.isoformat() if isinstance(cell, (datetime.date, datetime.time)) else str(cell).strip()
+
+
+def _number(value: Any) -> str:
+    """A number or a boolean as text; whole numbers without decimals."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    number = float(value)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 
 
 NewTexts = Mapping[int, Mapping[int, tuple[str, bool]]]  # by row and column: a text, and whether it may replace another
@@ -572,15 +522,10 @@ def spelled(values: Sequence[Any], known: Mapping[Any, str]) -> list[str]:
         value = as_text(value)
         if value in known:
             return known[value].strip()
-        if isinstance(value, (bool, np.bool_)):
-            return "true" if value else "false"
-        if not isinstance(value, (int, float, np.number)):
+        if not isinstance(value, (int, float, np.number, np.bool_)):
             return str(value)
-        number = float(value)
-        if number != number:
-            return ""
-        text = str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
-        if decimals and round(number, decimals) == number:
+        number, text = float(value), "" if value != value else _number(value)
+        if decimals and not isinstance(value, (bool, np.bool_)) and round(number, decimals) == number:
             text = f"{number:.{decimals}f}"
         return text.replace(".", ",") if comma else text
 
