@@ -105,12 +105,8 @@ class Banded(SpreadChoice, MeasuredColumn):
     @property
     def standard_edges(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper ends of the bands in standard units."""
-        found = []
-        for ends in self.edges:
-            known, z = np.isfinite(ends), ends.copy()
-            z[known] = self.to_standard(ends[known])
-            found.append(z)
-        return found[0], found[1]
+        lower, upper = self.edges
+        return self.to_standard(lower), self.to_standard(upper)
 
     @property
     def effect_edges(self) -> FloatArray:
@@ -204,7 +200,7 @@ class Banded(SpreadChoice, MeasuredColumn):
 
     def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Not rounded: a rounded number can be in the next band."""
-        return self._unlimited(x, scale)
+        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.ravel(scale)[0])
 
     def as_cells(self, numbers: FloatArray) -> NDArray[Any]:
         return self.answers_of(self.nearest(numbers))

@@ -42,14 +42,15 @@ NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct
 Transform = Literal["log", "rank-normal"] | None
 
 
+@dataclass(frozen=True)
 class Standardised:
-    """Numbers with a location and a scale, in which they are standardised, and a precision."""
+    """Numbers with a location and a scale, in which they are standardised, and a precision; `fit` sets them."""
 
-    location: float | None
-    scale: float | None
-    decimals: int | None
-    lowest: float | None
-    highest: float | None
+    location: float | None = field(default=None, kw_only=True)
+    scale: float | None = field(default=None, kw_only=True)
+    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: fit
+    lowest: float | None = field(default=None, kw_only=True)  # widens a given range to what was observed
+    highest: float | None = field(default=None, kw_only=True)
 
     @property
     def standard(self) -> tuple[float, float]:
@@ -72,9 +73,14 @@ class Standardised:
         """The range that the type of the column gives its numbers, whatever was observed."""
         return -np.inf, np.inf
 
+    def to_user(self, z: FloatArray) -> FloatArray:
+        """Standard units as numbers in the user's units."""
+        location, scale = self.standard
+        return location + scale * np.asarray(z, np.float64)
+
 
 @dataclass(frozen=True)
-class MeasuredColumn(Column, Standardised):
+class MeasuredColumn(Standardised, Column):
     """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
 
     `parse` says how a number is written where cells are text: "number" ("about 7", "7 hrs", "1,200"), "percent"
@@ -87,13 +93,8 @@ class MeasuredColumn(Column, Standardised):
     n_cuts = 0
     transform: Transform = field(default=None, kw_only=True)
     parse: Notation | None = field(default=None, kw_only=True)
-    location: float | None = field(default=None, kw_only=True)
-    scale: float | None = field(default=None, kw_only=True)
     knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
     scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
-    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit,
-    lowest: float | None = field(default=None, kw_only=True)  # which widens a given range to what was observed
-    highest: float | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
@@ -155,13 +156,12 @@ class MeasuredColumn(Column, Standardised):
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
         location, scale = self.standard
-        with np.errstate(over="ignore"):  # a number near the limit of float64 is infinite in small units
+        with np.errstate(over="ignore", divide="ignore"):  # very large numbers may be infinite, and so is log 0
             return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
 
     def to_user(self, z: FloatArray) -> FloatArray:
         """Standard units as numbers in the user's units: T⁻¹(location + scale z)."""
-        location, scale = self.standard
-        transformed = location + scale * np.asarray(z, np.float64)
+        transformed = super().to_user(z)
         if self.transform == "log":
             with np.errstate(over="ignore"):
                 return np.exp(transformed)
@@ -183,7 +183,7 @@ class MeasuredColumn(Column, Standardised):
 
     def _forward(self, numbers: FloatArray) -> FloatArray:
         if self.transform == "log":
-            return np.log(numbers)
+            return np.log(np.maximum(numbers, 0.0))
         if self.transform == "rank-normal":
             return piecewise_linear(numbers, self.knots, self.scores, tail_slopes(self.knots, self.scores))
         return numbers
@@ -193,24 +193,17 @@ class MeasuredColumn(Column, Standardised):
 
         An interval too narrow for single precision is widened; `log_jacobian` corrects its probability for that.
         """
-        block = self.silent(len(lower))
+        low, high, log_jacobian = self.to_standard(lower), self.to_standard(upper), np.zeros(len(lower))
         point = (lower == upper) & np.isfinite(lower)
-        for ends, into in ((lower, block.lower), (upper, block.upper)):
-            known = np.isfinite(ends)
-            into[known, 0] = self.to_standard(ends[known])
-        block.point[:, 0] = point
-        block.log_jacobian[point] = self.log_derivative(lower[point])
-        width = np.full(len(lower), np.inf)
-        both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0]) & ~point
-        width[both] = block.upper[both, 0] - block.lower[both, 0]
-        narrow = width < NARROWEST
+        log_jacobian[point] = self.log_derivative(lower[point])
+        both = np.isfinite(low) & np.isfinite(high) & ~point
+        narrow = np.subtract(high, low, out=np.full(len(low), np.inf), where=both) < NARROWEST
         if narrow.any():
-            low, high = lower[narrow], upper[narrow]
-            middle = (block.lower[narrow, 0] + block.upper[narrow, 0]) / 2
-            block.lower[narrow, 0], block.upper[narrow, 0] = middle - NARROWEST / 2, middle + NARROWEST / 2
+            first, last, middle = lower[narrow], upper[narrow], (low[narrow] + high[narrow]) / 2
+            low[narrow], high[narrow] = middle - NARROWEST / 2, middle + NARROWEST / 2
             # By the derivative, since the difference of two nearly equal numbers is inaccurate.
-            block.log_jacobian[narrow] = self.log_derivative(low / 2 + high / 2) + np.log((high - low) / NARROWEST)
-        return block
+            log_jacobian[narrow] = self.log_derivative(first / 2 + last / 2) + np.log((last - first) / NARROWEST)
+        return Block(self.sites, low[:, None], high[:, None], point[:, None], log_jacobian=log_jacobian)
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of each cell in the user's units [row]: equal for a number, infinite if open."""
@@ -249,10 +242,7 @@ class MeasuredColumn(Column, Standardised):
         return self.as_columns(name, self._numbers(x, scale))
 
     def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        return self.limited(self._unlimited(x, scale))
-
-    def _unlimited(self, x: FloatArray, scale: FloatArray) -> FloatArray:
-        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
+        return self.limited(self.to_user(np.asarray(x, np.float64)[:, 0] * np.ravel(scale)[0]))
 
     def interpreted(self, cells: Cells) -> Cells:
         """Text in the notation `parse` as numbers; a text that is not a number stays, so that errors can show it."""
@@ -290,19 +280,17 @@ class MeasuredColumn(Column, Standardised):
         """Cells as numbers, and which of them are missing; raises an error at the first cell that is not a number."""
         numbers, refused = as_numbers(cells)
         missing = cells.missing | np.isnan(numbers) & ~refused
-        problem, remedy = "value {} is not a number", ""
         if cells.values.dtype.kind in "mM" or any(hasattr(value, "isoformat") for value in cells.values[refused][:1]):
-            problem = "value {} is a date or time, not a number"
             remedy = "convert dates and times to numbers, for example days since the first"
-        self.refuse(cells, refused, problem, remedy)
+            self.refuse(cells, refused, "value {} is a date or time, not a number", remedy)
+        self.refuse(cells, refused, "value {} is not a number")
         infinite = np.isinf(numbers) & ~missing
         self.refuse(cells, infinite, "value {} is infinite")
         if self.transform == "log" and not self.declared_range[0] > 0:  # below such a limit no logarithm is needed
             negative, kind = ~missing & ~refused & ~(numbers > 0), type(self).__name__
-            instead = f'{kind}(unseen="missing")'
-            remedy = f'use transform="rank-normal" or None, or treat such cells as missing with {instead}'
             problem = f'value {{}} has no logarithm, and the column is {kind}(transform="log")'
-            self.refuse(cells, negative, problem, remedy)
+            remedy = f'treat such cells as missing with {kind}(unseen="missing")'
+            self.refuse(cells, negative, problem, f'use transform="rank-normal" or None, or {remedy}')
             refused |= negative
         return numbers, missing | refused | infinite
 

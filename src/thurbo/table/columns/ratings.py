@@ -40,7 +40,7 @@ DEFAULT_SETTINGS = ListSettings()
 
 
 @dataclass(frozen=True)
-class Ratings(ItemColumn, Standardised):
+class Ratings(Standardised, ItemColumn):
     """Scores of some of many items: a level between cuts, Eq. (7), a number, or an order, §3.2; large = best.
 
     Parameters
@@ -93,11 +93,6 @@ class Ratings(ItemColumn, Standardised):
     by: Literal["auto", "levels", "numbers", "order"] = "auto"
     score: str | None = None
     settings: ListSettings = DEFAULT_SETTINGS
-    location: float | None = field(default=None, kw_only=True)  # of numbers: set by fit
-    scale: float | None = field(default=None, kw_only=True)
-    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit
-    lowest: float | None = field(default=None, kw_only=True)
-    highest: float | None = field(default=None, kw_only=True)
     listed: bool | None = field(default=None, kw_only=True)  # orders of few items are stored as a table; set by fit
     attributes: Any = field(default=None, kw_only=True)  # {item: {attribute: value}}, stored as pairs
     presence: Literal["model"] | None = field(default=None, kw_only=True)
@@ -154,11 +149,6 @@ class Ratings(ItemColumn, Standardised):
     @property
     def n_cuts(self) -> int:
         return len(self.levels) - 1 if self.by == "levels" and self.levels else 0
-
-    def to_user(self, z: FloatArray) -> FloatArray:
-        """Standard units as numbers in the user's units."""
-        location, scale = self.standard
-        return location + scale * np.asarray(z, np.float64)
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         found = read_lists(cells)

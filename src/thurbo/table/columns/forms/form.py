@@ -289,7 +289,7 @@ class Form(ABC):
             return []
         right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
         weight = trial.weight[trial.masked][better]
-        return [Tested.of(f"{trial.name}: pairs", self.column, "pair", trial.row[better], weight, right=right)]
+        return [Tested(f"{trial.name}: pairs", self.column.kind, "pair", trial.row[better], weight, right=right)]
 
     def _answers(self, name: str, labels: tuple[str, ...], values: FloatArray, site: str = "", **more: Any) -> Answers:
         return Answers(name, self.column.kind, labels, values, self.column.describe(), site, **more)
@@ -342,38 +342,24 @@ RIVALS = ("", "_marginal", "_logistic", "_boosting", "_both")
 ByRival = dict[str, NDArray[Any]]
 
 
-class Tested(NamedTuple):
-    """The masked answers of one type, and what the model and each baseline gave for each of them, [answer].
+_NONE: ByRival = {}
 
-    score       log score: log-probability, or log density in the user's units
-    right       1 if the predicted label is the true one, a half in a tie
-    absolute    absolute error of the median
-    squared     squared error of the mean
-    confidence  probability of the predicted label
-    below       P(number ≤ truth)
-    code        the true label, under ""
-    """
+
+class Tested(NamedTuple):
+    """The masked answers of one type, and what the model and each baseline gave for each of them, [answer]."""
 
     about: str
     kind: str
     answer: str
-    row: IntArray  # of every answer
+    row: NDArray[Any]  # of every answer
     weight: FloatArray  # of every answer
-    score: ByRival
-    right: ByRival
-    absolute: ByRival
-    squared: ByRival
-    confidence: ByRival
-    below: ByRival
-    code: ByRival
-
-    @classmethod
-    def of(
-        cls, about: str, column: Column, answer: str, row: NDArray[Any], weight: FloatArray, **parts: ByRival
-    ) -> Tested:
-        """The same with the parts that apply."""
-        empty: dict[str, ByRival] = {name: {} for name in cls._fields[5:]}
-        return cls(about, column.kind, answer, row, weight, **{**empty, **parts})
+    score: ByRival = _NONE  # log-probability, or log density in the user's units
+    right: ByRival = _NONE  # 1 if the predicted label is the true one, a half in a tie
+    absolute: ByRival = _NONE  # absolute error of the median
+    squared: ByRival = _NONE  # squared error of the mean
+    confidence: ByRival = _NONE  # probability of the predicted label
+    below: ByRival = _NONE  # P(number ≤ truth)
+    code: ByRival = _NONE  # the true label, under ""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -404,13 +390,13 @@ def pooled(tests: Iterable[Tested]) -> list[Tested]:
         groups.setdefault(test[:3], []).append(test)
     found = []
     for about, group in groups.items():
-        row, weight = (np.concatenate([getattr(test, name) for test in group]) for name in ("row", "weight"))
-        parts: list[ByRival] = []
-        for name in Tested._fields[5:]:
-            each: list[ByRival] = [getattr(test, name) for test in group]
-            rivals = [rival for rival in each[0] if all(rival in values for values in each)]
-            parts.append({rival: np.concatenate([values[rival] for values in each]) for rival in rivals})
-        found.append(Tested(*about, row, weight, *parts))
+        rows, weights, *parts = list(zip(*group, strict=True))[3:]
+        common = [[rival for rival in each[0] if all(rival in own for own in each)] for each in parts]
+        joined: list[ByRival] = [
+            {rival: np.concatenate([own[rival] for own in each]) for rival in rivals}
+            for each, rivals in zip(parts, common, strict=True)
+        ]
+        found.append(Tested(*about, np.concatenate(rows), np.concatenate(weights), *joined))
     return found
 
 
@@ -418,13 +404,9 @@ def gains(tests: list[Tested]) -> dict[str, float | None]:
     """Mean difference of log scores to each baseline, its standard error and interval; None where there is none."""
     found: dict[str, float | None] = {}
     for rival in RIVALS[1:]:
-        known = [test for test in tests if rival in test.score]
+        known = [(test.score[""] - test.score[rival], test.weight, test.row) for test in tests if rival in test.score]
+        values = difference(*map(np.concatenate, zip(*known, strict=True))) if known else (None,) * 4
         names = [f"gain{rival}{end}" for end in ("", "_se", "_low", "_high")]
-        values: Iterable[float | None] = [None] * 4
-        if known:
-            gain = np.concatenate([test.score[""] - test.score[rival] for test in known])
-            weight, row = (np.concatenate([getattr(test, name) for test in known]) for name in ("weight", "row"))
-            values = difference(gain, weight, row)
         found |= dict(zip(names, values, strict=True))
     return found
 
@@ -454,18 +436,20 @@ def median_level(chances: FloatArray) -> NDArray[Any]:
 
 def calibration_bins(tests: Iterable[Tested]) -> list[dict[str, Any]]:
     """Of all labels in ten bins of confidence: `n` answers, mean `predicted` probability and share `observed`."""
-    known = [test for test in tests if test.confidence]
+    known = [(test.confidence[""], test.right[""], test.weight) for test in tests if test.confidence]
     if not known:
         return []
-    sure, right = (np.concatenate([getattr(test, part)[""] for test in known]) for part in ("confidence", "right"))
-    weight = np.concatenate([test.weight for test in known])
-    which, found = np.minimum((sure * N_BINS).astype(int), N_BINS - 1), []
-    for place in range(N_BINS):
+    sure, right, weight = map(np.concatenate, zip(*known, strict=True))
+    which, found = _bin_of(sure), []
+    for place in np.unique(which[weight > 0]):
         own = (which == place) & (weight > 0)
-        if own.any():
-            predicted, observed = (float(np.average(each[own], weights=weight[own])) for each in (sure, right))
-            found.append({"n": int(own.sum()), "predicted": predicted, "observed": observed})
+        predicted, observed = (float(np.average(each[own], weights=weight[own])) for each in (sure, right))
+        found.append({"n": int(own.sum()), "predicted": predicted, "observed": observed})
     return found
+
+
+def _bin_of(confidence: FloatArray) -> NDArray[Any]:
+    return np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
 
 
 def surprises(tests: Iterable[Tested], least: int = 3) -> list[dict[str, Any]]:
@@ -491,8 +475,7 @@ def calibration_of_labels(
 ) -> float:
     """Expected calibration error: Σ over ten bins of confidence of share · |mean confidence − share correct|."""
     weight = np.ones(len(right)) if weight is None else weight
-    which = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
-    gaps = np.bincount(which, weight * (confidence - right), N_BINS)
+    gaps = np.bincount(_bin_of(confidence), weight * (confidence - right), N_BINS)
     return float(np.abs(gaps).sum() / weight.sum())
 
 
@@ -571,13 +554,12 @@ def log_between(low: FloatArray, high: FloatArray) -> FloatArray:
 
 def standing(block: Block) -> FloatArray:
     """Position of each label in its row's order, from −1 (last) to 1 (first), 0 if it is not compared."""
-    if block.entries is None:
-        top = np.maximum(block.tier.max(axis=1, keepdims=True), 1)
-    else:
-        top = np.ones(block.n_rows, np.int32)
-        np.maximum.at(top, block.lists.row, block.tier[:, 0])
-        top = top[block.lists.row][:, None]
-    return np.where(block.tier >= 0, 2.0 * block.tier / top - 1.0, 0.0)
+    top = block.tier.max(axis=1, keepdims=True)
+    if block.entries is not None:
+        best = np.ones(block.n_rows, np.int32)
+        np.maximum.at(best, block.entries.row, top[:, 0])
+        top = best[block.entries.row][:, None]
+    return np.where(block.tier >= 0, 2.0 * block.tier / np.maximum(top, 1) - 1.0, 0.0)
 
 
 N_FEATURES = 40  # items with a feature of their own in a regression
@@ -595,21 +577,19 @@ def most_frequent(block: Block, most: int, lines: BoolArray | None = None) -> In
 
 def by_row(block: Block, values: FloatArray, sites: IntArray) -> FloatArray:
     """Values [line] of some sites as a table [row, site], NaN if a row does not list it."""
-    row, site = block.lists.row, block.lists.site
     place = np.full(len(block.sites), -1)
     place[sites] = np.arange(len(sites))
-    kept = (place[site] >= 0) & ~np.isnan(values)
+    own = place[block.lists.site]
+    kept = (own >= 0) & ~np.isnan(values)
     found = np.full((block.n_rows, len(sites)), np.nan)
-    found[row[kept], place[site[kept]]] = values[kept]
+    found[block.lists.row[kept], own[kept]] = values[kept]
     return found
 
 
 def row_means(block: Block, values: FloatArray) -> FloatArray:
     """Mean of the values [line] of each row, NaN if it has none: [row]."""
     known = ~np.isnan(values)
-    row = block.lists.row[known]
-    count = np.bincount(row, minlength=block.n_rows)
-    total = np.bincount(row, values[known], minlength=block.n_rows)
+    count, total = block.sum_in_row(known), block.sum_in_row(np.where(known, values, 0.0))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -619,11 +599,9 @@ def features(block: Block, values: FloatArray, shown: BoolArray) -> tuple[FloatA
     if known.any():
         values = (values - values[known].mean()) / (values[known].std() or 1.0)
     kept = np.where(known, values, np.nan)
-    mean = np.nan_to_num(row_means(block, kept))
-    count = np.bincount(block.lists.row[known], minlength=block.n_rows)
-    table = by_row(block, kept, most_frequent(block, N_FEATURES, known))
-    parts = [mean[:, None], np.log1p(count)[:, None], np.nan_to_num(table), ~np.isnan(table)]
-    return np.concatenate(parts, axis=1).astype(np.float64), count > 0
+    count, table = block.sum_in_row(known), by_row(block, kept, most_frequent(block, N_FEATURES, known))
+    parts = [row_means(block, kept)[:, None], np.log1p(count)[:, None], table]
+    return np.concatenate([*map(np.nan_to_num, parts), ~np.isnan(table)], axis=1), count > 0
 
 
 def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
@@ -642,15 +620,9 @@ def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
 
 def pairs_of(row: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Positions of (better, worse) lines among lines of the same row; `row` is sorted."""
-    better, worse = [], []
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    for begin, end in zip(starts, [*starts[1:], len(row)], strict=True):
-        a, b = np.nonzero(value[begin:end, None] > value[None, begin:end])
-        better.append(a + begin)
-        worse.append(b + begin)
-    if not better:
-        return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    return np.concatenate(better), np.concatenate(worse)
+    groups = np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1)
+    better, worse = np.hstack([own[np.stack(np.nonzero(value[own, None] > value[own]))] for own in groups])
+    return better, worse
 
 
 def in_order(gap: FloatArray) -> FloatArray:
@@ -662,17 +634,15 @@ def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
     """P(label) of the masked lines by the model and the baselines, [answer, label]; `code` is that of all lines."""
     n_labels, entries = chance.shape[1], trial.block.entries
     shown = np.where(trial.is_masked, np.asarray(-1, code.dtype), code)
-    if entries is None:
-        usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
-    else:
-        # Shares of the labels of each item, shrunk to those of all items.
+    usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
+    if entries is not None:  # shares of the labels of each item, shrunk to those of all items
         counts, known = np.zeros((len(trial.block.sites), n_labels)), shown >= 0
         np.add.at(counts, (entries.site[known], shown[known]), scaled(trial.weight[known]))
-        counts += PRIOR_ANSWERS * shares(shown, n_labels, trial.weight)
-        usual = (counts / counts.sum(axis=1, keepdims=True))[entries.site[trial.masked]]
-    found = {"": chance, "_marginal": usual}
+        usual = counts[entries.site[trial.masked]] + PRIOR_ANSWERS * usual
+        usual /= usual.sum(axis=1, keepdims=True)
     regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
-    return with_both({**found, **{rival: each for rival, each in regressions.items() if each is not None}})
+    known_rivals = {rival: each for rival, each in regressions.items() if each is not None}
+    return with_both({"": chance, "_marginal": usual, **known_rivals})
 
 
 def with_both(found: ByRival) -> ByRival:
@@ -693,9 +663,7 @@ def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDA
     cuts = np.concatenate([np.zeros((len(chances), 1)), below, above], axis=1)
     cuts = np.where(cuts < 0.5, cuts, 0.0).clip(min=0.0)
     tolerance = 1e-9
-    outside_left = below[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
-    outside_right = above[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
-    inside = ~(outside_left | outside_right)
+    inside = (np.minimum(below, above) + chances)[:, None, :] > cuts[:, :, None] + tolerance
     held = (inside * chances[:, None, :]).sum(axis=2)
     best = np.where(held >= level - tolerance, cuts, -1.0).argmax(axis=1)
     run = inside[np.arange(len(chances)), best]
@@ -753,7 +721,7 @@ class LabelForm(Form):
         parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
         if self.column.has_order:
             parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
-        return Tested.of(about, self.column, answer, row, weight, **parts)
+        return Tested(about, self.column.kind, answer, row, weight, **parts)
 
     def answers(self, name: str, block: Block) -> Answers:
         code, labels = self.column.codes(block), tuple(map(word, self.column.answer_texts))

@@ -33,10 +33,10 @@ class Distribution(NamedTuple):
     grid: FloatArray  # [point]
     distribution: FloatArray  # [answer, point]
 
-    def quantile(self, level: float) -> FloatArray:
-        """z with P(z ≤ ·) = level, by interpolation on the grid."""
+    def quantile(self, level: float | FloatArray) -> FloatArray:
+        """z with P(z ≤ ·) = level, by interpolation on the grid; the level is that of all answers, or [answer]."""
         rows = np.arange(len(self.mean))
-        above = np.clip((self.distribution < level).sum(axis=1), 1, len(self.grid) - 1)
+        above = np.clip((self.distribution < np.reshape(level, (-1, 1))).sum(axis=1), 1, len(self.grid) - 1)
         low, high = self.distribution[rows, above - 1], self.distribution[rows, above]
         share = np.clip((level - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
         return self.grid[above - 1] + share * (self.grid[above] - self.grid[above - 1])
@@ -51,6 +51,11 @@ class Distribution(NamedTuple):
         shift = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, -1.0), 0.0).clip(-1.0, 1.0)
         width = self.grid[1] - self.grid[0]
         return 0.5 * (self.grid[best] + self.grid[best + 1]) + shift * width
+
+    def below(self, z: FloatArray) -> FloatArray:
+        """P(· ≤ z) by interpolation on the grid, [answer, number]; z is [number], or [answer, number]."""
+        every = np.broadcast_to(z, (len(self.distribution), np.shape(z)[-1]))
+        return np.stack([np.interp(at, self.grid, own) for at, own in zip(every, self.distribution, strict=True)])
 
     def average(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """E[function(z)] by the midpoint rule on the grid."""
@@ -99,16 +104,16 @@ class NumberForm(form.Form):
         lower, upper, point = block.lower[:, 0], block.upper[:, 0], block.point[:, 0]
         found = np.zeros(len(lower))
         if point.any():
-            found = np.where(point, ask.density(np.where(point, lower, 0.0))[0], 0.0)
+            found = ask.density(np.where(point, lower, 0.0))[0]
         if not point.all():
-            ends = np.where(point, -1.0, lower), np.where(point, 1.0, upper)
-            found = np.where(point, found, form.log_of(ask.mass(*ends)))
+            mass = ask.mass(np.where(point, -1.0, lower), np.where(point, 1.0, upper))
+            found = np.where(point, found, form.log_of(mass))
         return found + block.log_jacobian
 
     def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(number is in each of some bands), which have equal shares over all answers."""
         found = self._spread(ask)
-        return np.diff(self._below(found, self._edges(found, ask)), axis=1)
+        return np.diff(self._at_edges(found, ask), axis=1)
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
         return self._edges(self._spread(ask), ask)
@@ -121,25 +126,20 @@ class NumberForm(form.Form):
         inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, overall, found.grid)
         return np.concatenate([found.grid[:1], inner, found.grid[-1:]])
 
-    def _below(self, found: Distribution, z: FloatArray) -> FloatArray:
-        """P(· ≤ z), [answer, number]; 0 and 1 at the ends of the grid."""
-        below = np.stack([np.interp(z, found.grid, own) for own in found.distribution])
+    def _at_edges(self, found: Distribution, ask: Ask) -> FloatArray:
+        """P(· ≤ end) of the bands, [answer, end]; 0 and 1 at the first and the last."""
+        below = found.below(self._edges(found, ask))
         below[:, 0], below[:, -1] = 0.0, 1.0
         return below
 
     def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
         found, rows = self._spread(ask), np.arange(len(outcome))
-        below = self._below(found, self._edges(found, ask))
+        below = self._at_edges(found, ask)
         low, high = below[rows, outcome], below[rows, outcome + 1]
         if within is not None:
-            ends = np.stack([within.lower[:, 0], within.upper[:, 0]]).clip(found.grid[0], found.grid[-1])
-            low, high = (
-                np.asarray([np.interp(z, found.grid, own) for z, own in zip(side, found.distribution, strict=True)])
-                for side in ends
-            )
-        level = low + (high - low) * rng.random(len(rows))
-        z = np.asarray([np.interp(at, own, found.grid) for at, own in zip(level, found.distribution, strict=True)])
+            low, high = found.below(np.concatenate([within.lower, within.upper], axis=1)).T
+        z = found.quantile(low + (high - low) * rng.random(len(rows)))
         if within is not None:
             z = np.clip(z, within.lower[:, 0], within.upper[:, 0])
         numbers = self.column.limited(self.column.to_user(z))
@@ -158,9 +158,7 @@ class NumberForm(form.Form):
     def test(self, trial: Trial) -> list[Tested]:
         """The scores of masked numbers and of masked intervals, if there are any."""
         guesses, is_number = self._baselines(trial), self._is_number(trial.block)[trial.masked]
-        found = []
-        if is_number.any():
-            found.append(self._of_numbers(trial, np.flatnonzero(is_number), guesses))
+        found = [self._of_numbers(trial, np.flatnonzero(is_number), guesses)] if is_number.any() else []
         if not is_number.all():
             found.append(self._of_intervals(trial, np.flatnonzero(~is_number), guesses))
         elif trial.block.entries is not None:
@@ -175,14 +173,16 @@ class NumberForm(form.Form):
         mean, deviation = form.normal(lower[shown], upper[shown], trial.weight[shown])
         centre = np.full(len(rows), mean)
         if block.entries is not None:  # use the mean of each item
-            level = np.where(shown, form.middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0)), 0.0)
+            level = form.middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0))
             centre = mean + deviation * form.shifts(block, level, trial.weight * shown)[block.entries.site[rows]]
-        found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
         known = shown & np.isfinite(lower) & np.isfinite(upper)
-        target = np.zeros(len(known))
-        target[known] = self._middle(block)[0][known]
-        regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
-        return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
+        target = np.where(known, self._middle(block)[0], 0.0)
+        guesses = {
+            "_marginal": Normal(centre, np.full(len(rows), deviation)),
+            "_logistic": trial.ridge(target, known),
+            "_boosting": trial.boosted_numbers(target, known),
+        }
+        return {rival: guess for rival, guess in guesses.items() if guess is not None}
 
     def _of_numbers(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """The scores of the numbers among the masked lines, `which`."""
@@ -199,7 +199,7 @@ class NumberForm(form.Form):
             "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
             "below": {rival: each[which] for rival, each in below.items()},
         }
-        return Tested.of(trial.name, self.column, "number", trial.row[which], trial.weight[rows], **parts)
+        return Tested(trial.name, self.column.kind, "number", trial.row[which], trial.weight[rows], **parts)
 
     def _truth(self, block: Block) -> FloatArray:
         """The number of each line in the user's units, 0 in standard units if it is none."""
@@ -214,7 +214,7 @@ class NumberForm(form.Form):
         nodes, weights = np.polynomial.hermite_e.hermegauss(21)
         for rival, guess in guesses.items():
             distance = (z - guess.mean) / guess.deviation
-            log_density = -0.5 * distance**2 - np.log(guess.deviation) - 0.5 * np.log(2 * np.pi)
+            log_density = -0.5 * distance**2 - np.log(guess.deviation) - form.LOG_ROOT_2PI
             score[rival], below[rival] = np.maximum(log_density, LOG_LEAST_DENSITY), np.exp(log_ndtr(distance))
             numbers = to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
             median[rival], mean[rival] = to_user(guess.mean), numbers @ (weights / weights.sum())
@@ -233,7 +233,7 @@ class NumberForm(form.Form):
         log_unit = block.log_jacobian[rows]
         scores = {rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + log_unit for rival, each in chances.items()}
         about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
-        return Tested.of(about, self.column, "interval", row, weight, score=scores)
+        return Tested(about, self.column.kind, "interval", row, weight, score=scores)
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         middle, says = self._middle(block)
@@ -247,12 +247,10 @@ class NumberForm(form.Form):
         answered = np.isfinite(low) | np.isfinite(high)
         # Standard units at scale one decode to the user's own.
         lower, upper = (np.asarray(self.column.to_user(np.where(np.isfinite(z), z, 0.0)), float) for z in (low, high))
-        values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
-        values = np.where(answered, values, np.nan)
+        values = np.select([~answered, np.isinf(low), np.isinf(high)], [np.nan, upper, lower], (lower + upper) / 2)
         if block.entries is not None:
             return self._item_answers(name, block, values)
-        n_answered = int(answered.sum())
-        share = 1 - float(self._is_number(block).sum()) / n_answered if n_answered else 0.0
+        share = 1 - float(self._is_number(block).sum()) / max(int(answered.sum()), 1) if answered.any() else 0.0
         return self._answers(name, (), values, answered=answered, share_interval=share)
 
     def profile(self, block: Block) -> Profile:
@@ -263,19 +261,17 @@ class NumberForm(form.Form):
         return Profile(("",), values[:, None], self._to_user)
 
     def start(self, block: Block, weight: FloatArray) -> form.Start:
-        n_sites = len(block.sites)
-        if block.entries is None:
-            return form.Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
-        middle, says = self._middle(block)
-        shift = form.shifts(block, np.where(says, middle, 0.0), form.line_weight(block, weight) * says)
-        return form.Start(np.zeros((n_sites, 0)), shift)
+        shift = np.zeros(len(block.sites))
+        if block.entries is not None:
+            middle, says = self._middle(block)
+            shift = form.shifts(block, middle, form.line_weight(block, weight) * says)
+        return form.Start(np.zeros((len(shift), 0)), shift)
 
     def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
         """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
-        ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
-        finite = np.isfinite(ends)
-        middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
-        return middle, np.asarray(finite.any(axis=0))
+        lower, upper = block.lower[:, 0], block.upper[:, 0]
+        says = np.isfinite(lower) | np.isfinite(upper)
+        return form.middles(np.where(says, lower, 0.0), np.where(says, upper, 0.0)), says
 
     def learned(self, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
         location, unit = self.column.standard
@@ -298,7 +294,7 @@ class BandForm(LabelForm, NumberForm):
         """The log-probability of a band; of a number or an interval, that of a number."""
         code, chance = self.column.codes(block), self.probabilities(ask)
         found = form.log_of(chance[np.arange(len(code)), np.maximum(code, 0)])
-        return found if (code >= 0).all() else np.where(code >= 0, found, super().log_prob(ask, block, part))
+        return found if (code >= 0).all() else np.where(code >= 0, found, NumberForm.log_prob(self, ask, block, part))
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
         return None
