@@ -7,6 +7,7 @@ Bands are sorted from lowest to highest and do not overlap. A number decodes to 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.column import Column, are_pairs
 from thurbo.table.columns.continuous import NARROWEST, MeasuredColumn
+from thurbo.table.columns.forms.form import middles
 from thurbo.table.columns.forms.number import BandForm
 from thurbo.table.columns.labels import check_labels
 from thurbo.table.columns.numbers import two_ends
@@ -66,8 +68,7 @@ class Banded(SpreadChoice, MeasuredColumn):
 
     def _check(self) -> None:
         stored: Any = self.bands
-        shape = isinstance(stored, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in stored)
-        if not shape:
+        if not are_pairs(stored):
             remedy = 'give Banded({"18-29": (18, 30), "> 60": (60, None)})'
             raise SchemaError(f"bands={stored!r} is not a dictionary of bands", remedy=remedy)
         check_labels(tuple(label for label, _ in stored), "bands", "band", "Banded")
@@ -91,9 +92,8 @@ class Banded(SpreadChoice, MeasuredColumn):
         ends = dict(self._pairs)
         for label in labels:
             if label not in ends:
-                banded = 'tb.Banded({"18-29": (18, 30), ...})'
-                remedy = f"give its ends with with_type(name, {banded}), or choose another type"
-                raise SchemaError(f"{show(label)} is not one of the bands", remedy=remedy)
+                remedy = 'give its ends with with_type(name, tb.Banded({"18-29": (18, 30), ...}))'
+                raise SchemaError(f"{show(label)} is not one of the bands", remedy=f"{remedy}, or choose another type")
         return replace(self, bands={label: ends[label] for label in labels}, **settings)
 
     @property
@@ -127,7 +127,7 @@ class Banded(SpreadChoice, MeasuredColumn):
         return self.learn(lower, upper, weight)
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        places = self.lookup()
+        places = self.lookup
         found, which = cells.read(lambda value: self._said(value, places), (-np.inf, np.inf), self.unseen)
         ends = np.asarray(found, np.float64)
         return ends[which, 0], ends[which, 1]
@@ -163,12 +163,11 @@ class Banded(SpreadChoice, MeasuredColumn):
         """The cell as a number; None if labels are numbers themselves, or if the number cannot be used."""
         if isinstance(value, bool) or any(not isinstance(label, str) for label in self.labels):
             return None
-        try:
+        with suppress(TypeError, ValueError, OverflowError):
             number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            return None
-        usable = np.isfinite(number) and (self.transform != "log" or number > 0)
-        return number if usable else None
+            if np.isfinite(number) and (self.transform != "log" or number > 0):
+                return number
+        return None
 
     def unknown(self, label: Any) -> Refused:
         near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""
@@ -184,8 +183,7 @@ class Banded(SpreadChoice, MeasuredColumn):
         low, high = block.lower, block.upper
         # An interval that was widened for single precision is larger than its band; its middle is inside.
         narrow = np.isfinite(low) & np.isfinite(high) & (high <= low + (1 + 1e-9) * NARROWEST)
-        middle = np.where(narrow, low, 0.0) / 2 + np.where(narrow, high, 0.0) / 2
-        low, high = np.where(narrow, middle, low), np.where(narrow, middle, high)
+        low, high = (np.where(narrow, middles(low, high), end) for end in (low, high))
         within = (low >= lower - slack) & (high <= upper + slack) & block.observed
         return np.where(within.any(axis=1), within.argmax(axis=1), -1).astype(np.int32)
 

@@ -169,8 +169,7 @@ class Categorical(SpreadChoice, UtilityColumn):
     def by_cuts(self) -> Column:
         if not self.ordered:
             return self
-        kind: Any = self.registered["ordinal"]
-        return kind(self.categories, **self._kept)
+        return self.registered["ordinal"](self.categories, **self._kept)
 
     def describe(self) -> str:
         kind = "ordered" if self.ordered else "unordered"

@@ -109,14 +109,12 @@ class Censored(MeasuredColumn):
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         least, most = self.declared_range
-        number, top = super()._ends(cells)
-        is_number = (number == top) & np.isfinite(number)
-        lower, upper = number.copy(), top
-        below, above = is_number & (number <= least), is_number & (number >= most)
-        lower[below], upper[below] = -np.inf, least
-        lower[above], upper[above] = most, np.inf
-        censored = is_number & ~self._seen(cells, is_number)
-        lower[censored], upper[censored] = np.minimum(number[censored], most), np.inf
+        lower, upper = super()._ends(cells)
+        is_number = (lower == upper) & np.isfinite(lower)
+        censored = is_number & (~self._seen(cells, is_number) | (lower >= most))
+        below = is_number & ~censored & (lower <= least)
+        lower = np.select([below, censored], [-np.inf, np.minimum(lower, most)], lower)
+        upper = np.select([below, censored], [least, np.inf], upper)
         if self.transform == "log":
             lower = np.where(lower <= 0, -np.inf, lower)
         return lower, upper
@@ -209,38 +207,32 @@ class Bounded(MeasuredColumn):
         return tuple(column for column in columns if isinstance(column, str))
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
-        silent = np.full(len(cells), np.inf)
-        # A cell under the name of an end is that end, unless it is given alone, as in a query.
-        is_own = cells.name not in cells.parts
-        lower, upper = super()._ends(cells) if is_own else (-silent, silent)
-        open_rows = np.isinf(lower) & np.isinf(upper)
-        first, second = self._end(cells.parts, self.lower, -np.inf), self._end(cells.parts, self.upper, np.inf)
-        if self.center:
-            first, second = self._around(cells.parts)
-        lower = lower if first is None else np.where(open_rows, first, lower)
-        upper = upper if second is None else np.where(open_rows, second, upper)
+        ends = self._around(cells) if self.center else [self._end(cells, name) for name in (self.lower, self.upper)]
+        lower, upper = (np.where(np.isnan(end), side, end) for end, side in zip(ends, (-np.inf, np.inf), strict=True))
+        if cells.name not in cells.parts:  # a cell under the name of an end is that end, unless it is given alone
+            first, last = super()._ends(cells)
+            is_open = np.isinf(first) & np.isinf(last)
+            lower, upper = np.where(is_open, lower, first), np.where(is_open, upper, last)
         return self._in_order(cells, lower, upper)
 
-    def _around(self, parts: Mapping[str, Cells]) -> tuple[FloatArray | None, FloatArray | None]:
-        part = parts.get(str(self.center))
-        if part is None:
-            return None, None
-        middle, silent = self.read_numbers(part)
-        width = self._end(parts, self.halfwidth, np.nan)
-        if width is None:
-            width = np.full(len(part), np.inf if isinstance(self.halfwidth, str) else self.halfwidth, np.float64)
-        else:
-            self.refuse(parts[str(self.halfwidth)], width < 0, "value {} is a negative width")
-            silent = silent | np.isnan(width) | (width < 0)
-        return np.where(silent, -np.inf, middle - width), np.where(silent, np.inf, middle + width)
+    def _around(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
+        """The ends by the center and the width, NaN where one of these is missing."""
+        middle, width = np.full(len(cells), np.nan), self._end(cells, self.halfwidth)
+        if (part := cells.parts.get(str(self.center))) is not None:
+            numbers, silent = self.read_numbers(part)
+            middle = np.where(silent, np.nan, numbers)
+        if (part := cells.parts.get(str(self.halfwidth))) is not None:
+            self.refuse(part, width < 0, "value {} is a negative width")
+        width = np.where(width < 0, np.nan, width)
+        return middle - width, middle + width
 
-    def _end(self, parts: Mapping[str, Cells], name: Any, missing: float) -> FloatArray | None:
-        """A column as numbers, infinite ones included, `missing` where it has none; None if the table lacks it."""
-        if name not in parts:
-            return None
-        numbers, refused = as_numbers(parts[name])
-        self.refuse(parts[name], refused, "value {} is not a number")
-        return np.where(np.isnan(numbers), missing, numbers)
+    def _end(self, cells: Cells, name: Any) -> FloatArray:
+        """A number for all rows, or a column as numbers, infinite ones included, NaN where it has none."""
+        if name not in cells.parts:
+            return np.full(len(cells), np.nan if name is None or isinstance(name, str) else name, np.float64)
+        numbers, refused = as_numbers(cells.parts[name])
+        self.refuse(cells.parts[name], refused, "value {} is not a number")
+        return numbers
 
     def _in_order(self, cells: Cells, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The ends; raises an error if no number is between them."""

@@ -7,6 +7,7 @@ A new data type is one new module in this folder, and one line in the table of c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -49,7 +50,7 @@ class Column(ABC):
     has_site_per_label: ClassVar[bool] = False  # or one site in all
     is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
     has_options: ClassVar[bool] = False  # whether it is any number of `labels`; each of them can decide that too
-    registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
+    registered: ClassVar[dict[str, Any]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     choices: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("unseen", ("error", "missing")),)  # of its settings
     words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
@@ -68,8 +69,8 @@ class Column(ABC):
             if item.name in (*self.mappings, *self.words, "recode") and isinstance(value, Mapping):
                 value = list(value.items())
             # Text in settings is stripped, except a separator that is only white space.
-            is_space = item.name == "sep" and isinstance(value, str) and not value.strip()
-            object.__setattr__(self, item.name, value if is_space else _immutable(value, item.name))
+            if not (item.name == "sep" and isinstance(value, str) and not value.strip()):
+                object.__setattr__(self, item.name, _immutable(value, item.name))
         for cls in type(self).__mro__:
             for name, allowed in cls.__dict__.get("choices", ()):
                 value = getattr(self, name)
@@ -81,10 +82,10 @@ class Column(ABC):
             object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
         self._check()
         written = {str(label): label for label in self.labels}  # in hand-written files all keys are text
+        written |= {label: label for label in self.labels}
         for setting in self.words:
-            pairs = getattr(self, setting)
-            pairs = [(key if key in self.labels else written.get(key, key), text) for key, text in pairs]
-            object.__setattr__(self, setting, tuple(pairs))
+            pairs = tuple((written.get(key, key), text) for key, text in getattr(self, setting))
+            object.__setattr__(self, setting, pairs)
         for value, name in self.declared_missing:
             if value in self.labels:
                 problem = f"{show(value)} is one of the labels, and is declared missing ({name})"
@@ -300,10 +301,8 @@ class Column(ABC):
     @property
     def measure(self) -> Measure:
         """Measurement level, as stored in SPSS files; empty if no single level applies."""
-        if self.has_order:
-            return "ordinal"
-        if self.family == "measured":
-            return "scale"
+        if self.has_order or self.family == "measured":
+            return "ordinal" if self.has_order else "scale"
         return "nominal" if self.family == "levels" and self.sites == ("",) else ""
 
     def linear_units(self) -> tuple[float, float]:
@@ -332,8 +331,8 @@ class Column(ABC):
         parts = {name: self.recoded(part) for name, part in cells.parts.items()}
         ordered = cells.ordered_levels and tuple(dict.fromkeys(table.get(each, each) for each in cells.ordered_levels))
         cells = replace(cells, ordered_levels=ordered, parts=parts)
-        known = any(value in table for value in cells.hashable().factorise()[0])
-        return cells.mapped(lambda value: table.get(value, value)) if known else cells
+        is_concerned = not table.keys().isdisjoint(cells.hashable().factorise()[0])
+        return cells.mapped(lambda value: table.get(value, value)) if is_concerned else cells
 
     def refuse(self, cells: Cells, bad: BoolArray, problem: str, remedy: str = "") -> None:
         """Raise an error for the first bad cell, whose value stands for "{}", unless such cells count as missing."""
@@ -373,14 +372,13 @@ class Column(ABC):
 
     def missing_kinds(self, cells: Cells) -> dict[str, int]:
         """Number of cells with each kind of missing value by its name, and of empty cells ("no answer")."""
-        found = {name: 0 for _, name in self.declared_missing} | {"no answer": 0}
         cells = self.recoded(cells)
-        for part in cells.parts.values() if cells.parts else (cells,):
-            kind = self._kind(part)
-            for place, (_, name) in enumerate(self.declared_missing):
-                found[name] += int((kind == place).sum())
-            found["no answer"] += int(part.missing.sum())
-        return found
+        parts = list(cells.parts.values()) or [cells]
+        kinds, found = np.concatenate([self._kind(part) for part in parts]), Counter[str]()
+        for place, (_, name) in enumerate(self.declared_missing):
+            found[name] += int((kinds == place).sum())
+        found["no answer"] += sum(int(part.missing.sum()) for part in parts)
+        return dict(found)
 
     def fillable(self, cells: Cells, kinds: Iterable[str] = ()) -> BoolArray:
         """Cells that imputation may fill: empty ones, and those with a missing value of one of these kinds: [row]."""
@@ -436,6 +434,17 @@ class Column(ABC):
         return cls(**settings)
 
 
+def not_fitted(column: object, what: str, name: str | None = None) -> SchemaError:
+    """The error for a column of which `fit` has not learned `what` yet."""
+    problem = f"{type(column).__name__} is not fitted: its {what} are not known"
+    return SchemaError(problem, column=name, remedy="fit it first")
+
+
+def are_pairs(value: Any) -> bool:
+    """Whether a setting was given as a dictionary, which is stored as pairs."""
+    return isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+
+
 def check_column(name: Any, column: Any) -> None:
     """Check that an entry of a schema is a name and a column object."""
     if not isinstance(name, str):
@@ -450,13 +459,11 @@ def check_column(name: Any, column: Any) -> None:
 
 def _immutable(value: Any, name: str) -> Any:
     """Lists and arrays as tuples of plain values, so that columns can be compared, hashed and written to files."""
-    if value is None or isinstance(value, (str, np.generic)):
-        return plain(value)
     if isinstance(value, dict):
         raise SchemaError(f"{name}={value!r} is a dictionary", remedy="give a list in order")
     if isinstance(value, (set, frozenset)):
         value = collection(value)
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, (str, np.generic)):
         return tuple(_immutable(entry, name) if isinstance(entry, (list, tuple)) else plain(entry) for entry in value)
     return plain(value)
 
@@ -480,12 +487,10 @@ def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
 
 def _check_recode(pairs: Any) -> None:
     """Check that `recode` is a dictionary of values that cells can have."""
-    is_pairs = isinstance(pairs, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
-    if not is_pairs or not all(is_label(value) and value != "" for pair in pairs for value in pair):
+    if not are_pairs(pairs) or not all(is_label(value) and value != "" for pair in pairs for value in pair):
         raise SchemaError(f"recode={pairs!r} is not a dictionary of values", remedy='give recode={"Y": "Yes"}')
-    keys = [key for key, _ in pairs]
     for value, to in pairs:
-        if to in keys and dict(pairs)[to] != to:
+        if dict(pairs).get(to, to) != to:
             raise SchemaError(f"recode changes {show(value)} to {show(to)}, and {show(to)} again", remedy="do it once")
 
 

@@ -6,16 +6,17 @@ is known, so densities are in the user's units. In `Continuous` a number is a po
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, as_numbers
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.column import Column, not_fitted
 from thurbo.table.columns.forms.form import Form, middles
 from thurbo.table.columns.forms.number import NumberForm, RoundedForm
 from thurbo.table.columns.numbers import (
@@ -56,8 +57,7 @@ class Standardised:
     def standard(self) -> tuple[float, float]:
         """Location and scale, once fitted."""
         if self.location is None or self.scale is None:
-            problem = f"{type(self).__name__} is not fitted: its location and scale are not known"
-            raise SchemaError(problem, remedy="fit it first")
+            raise not_fitted(self, "location and scale")
         return self.location, self.scale
 
     @property
@@ -81,11 +81,7 @@ class Standardised:
 
 @dataclass(frozen=True)
 class MeasuredColumn(Standardised, Column):
-    """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
-
-    `parse` says how a number is written where cells are text: "number" ("about 7", "7 hrs", "1,200"), "percent"
-    ("32 %" is 32), "currency" ("$1.5k"), "decimal-comma" ("1.234,50"), "date" or "date-dmy" (days since 1970-01-01).
-    """
+    """A cell about one number, after `transform`; its settings are those of `Continuous`."""
 
     family: ClassVar[Family] = "measured"
     form_type = NumberForm
@@ -150,7 +146,7 @@ class MeasuredColumn(Standardised, Column):
         """Between bands of about equal shares, in standard units; a frequent rounded number is a band of its own."""
         location, scale = self.standard
         if not (self.unit and len(self.scores) > 1):
-            return np.asarray([NormalDist().inv_cdf(k / N_BANDS) for k in range(1, N_BANDS)])
+            return ndtri(np.arange(1, N_BANDS) / N_BANDS)
         return (frequent_and_even(np.asarray(self.scores), N_BANDS) - location) / scale
 
     def to_standard(self, numbers: FloatArray) -> FloatArray:
@@ -211,11 +207,8 @@ class MeasuredColumn(Standardised, Column):
         numbers, silent = self.read_numbers(numbers_only)
         lower, upper = np.where(silent, -np.inf, numbers), np.where(silent, np.inf, numbers)
         for position, statement in stated.items():
-            try:
+            with cells.at(position) if self.unseen == "error" else suppress(Refused):
                 lower[position], upper[position] = self._interval(statement)
-            except Refused as refused:
-                if self.unseen == "error":
-                    raise cells.error(position, refused.problem, refused.remedy) from None
         return lower, upper
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
@@ -338,13 +331,11 @@ class Continuous(MeasuredColumn):
         Range of predicted numbers. `fit` widens it to what was observed.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a finite number, or not positive for "log".
-    missing : dict or list, optional
-        Values that mean "no answer", such as {-1: "Refused"}.
+    missing, recode : optional
+        As in `Categorical`.
     parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
         How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
         "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

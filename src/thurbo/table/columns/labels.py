@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError, SchemaWarning
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, IntArray, LinearRow
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.column import Column, are_pairs, not_fitted
 from thurbo.table.columns.forms.levels import LevelForm
 from thurbo.table.columns.statements import Interval, OneOfStatement, OrderStatement, Statement, TopSet
 from thurbo.table.columns.values import Contradiction, Refused, is_label, listing, show, suggestion
@@ -69,12 +69,9 @@ class LabelledColumn(Column):
         answers: dict[str, Any] = {self.many: tuple(labels)} if self.is_one_label and labels else {}
         return replace(self, **answers, **settings)
 
+    @cached_property
     def lookup(self) -> Mapping[Any, int]:
         """Position of each label, and of each name that is unambiguous."""
-        return self._places
-
-    @cached_property
-    def _places(self) -> dict[Any, int]:
         found: dict[Any, int] = {label: place for place, label in enumerate(self.labels)}
         written = {str(label): place for place, label in enumerate(self.labels)}
         count, named = Counter(self.texts), dict(self._names)
@@ -85,21 +82,20 @@ class LabelledColumn(Column):
 
     def meant(self, values: Iterable[Any]) -> list[Any]:
         """Labels of values that are labels or names, each once; without values that are declared missing."""
-        gone, count = {value for value, _ in self.declared_missing}, Counter(text for _, text in self._names)
-        label_of = {text: label for label, text in self._names if count[text] == 1}
-        label_of |= {label: label for label, _ in self._names}
+        names, gone = dict(self._names), dict(self.declared_missing)
+        count = Counter(names.values())
+        label_of = {text: label for label, text in names.items() if count[text] == 1 and text not in names}
         return [label for label in dict.fromkeys(label_of.get(value, value) for value in values) if label not in gone]
 
     def possible(self, found: Iterable[Any]) -> list[Any]:
         """Labels that have a name, and labels of the values in `found`."""
-        return self.meant([*(label for label, _ in self._names), *found])
+        return self.meant([*dict(self._names), *found])
 
     def index(self, cells: Cells) -> dict[Any, int]:
         """Position of each label, which may also be given as text; raises an error if the labels are not known."""
         if not self.labels:
-            problem = f"{type(self).__name__} is not fitted: its {self.many} are not known"
-            raise SchemaError(problem, column=cells.name, remedy="fit it first")
-        return {**{str(label): place for place, label in enumerate(self.labels)}, **self.lookup()}
+            raise not_fitted(self, self.many, cells.name)
+        return {**{str(label): place for place, label in enumerate(self.labels)}, **self.lookup}
 
     def unknown(self, label: Any) -> Refused:
         """The error for a label that is not one of the column's labels."""
@@ -112,12 +108,15 @@ class LabelledColumn(Column):
 
     def find(self, members: Iterable[Any], places: Mapping[Any, int]) -> list[int]:
         """Positions of labels; raises Refused if a label is unknown."""
-        found = []
+        members = list(members)
         for member in members:
             if not isinstance(member, (str, int, float)) or member not in places:
                 raise self.unknown(member)
-            found.append(places[member])
-        return found
+        return [places[member] for member in members]
+
+    def mentions_of(self, cells: Cells) -> list[Any]:
+        """The labels in columns that hold one of several mentions."""
+        return [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
 
     def mentions_in(self, part: Cells, places: Mapping[Any, int]) -> IntArray:
         """The label in each cell of a column that holds one of several mentions: [row], −1 if it is empty."""
@@ -143,9 +142,8 @@ class LevelColumn(LabelledColumn):
     def to_ranges(self, cells: Cells) -> tuple[IntArray, IntArray]:
         """Lowest and highest label that each cell allows: two arrays [row], −1 if it has no information."""
         if not self.labels:
-            problem = f"{type(self).__name__} is not fitted: its values are not known"
-            raise SchemaError(problem, column=cells.name, remedy="fit it first")
-        place = self.lookup()
+            raise not_fitted(self, "values", cells.name)
+        place = self.lookup
 
         def allowed(value: Any) -> tuple[int, int]:
             if isinstance(value, Statement):
@@ -190,8 +188,7 @@ def check_labels(labels: Any, many: str, one: str, owner: str) -> None:
 
 def check_pairs(value: Any, setting: str) -> None:
     """Check a setting of the form {label: name of a column}, each name once."""
-    is_pairs = isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
-    if not is_pairs:
+    if not are_pairs(value):
         raise SchemaError(f"{setting}={value!r} is not a dictionary", remedy=f'give {setting}={{"label": "column"}}')
     check_names(tuple(name for _, name in value), setting)
 
@@ -290,8 +287,7 @@ class UtilityColumn(LabelledColumn):
         members = sorted(set(self.find(statement.values, places)))
         if len(members) == len(self.labels):
             return None
-        tier = np.zeros(len(self.labels), np.int32)
-        tier[members] = 1
+        tier = np.isin(np.arange(len(self.labels)), members).astype(np.int32)
         # One of a single label is that label.
         return LabelTiers(tier, isinstance(statement, OneOfStatement) and len(members) > 1)
 
@@ -329,12 +325,11 @@ class UtilityColumn(LabelledColumn):
         if cells.ordered_levels is not None and len(cells.ordered_levels) > 1:
             return tuple(self.meant(cells.ordered_levels))
         distinct = self.possible(found)
-        remedy = f"use {type(self).__name__}([...]) with all {self.many}, or use Ignore()"
-        problem = next((f"{show(value)} cannot be a {self.one}" for value in distinct if not is_label(value)), None)
-        if problem is None and len(distinct) < 2:
-            problem = f"the only {self.one} is {show(distinct[0])}" if distinct else f"there is no {self.one}"
-        if problem is not None:
-            raise SchemaError(problem, column=cells.name, remedy=remedy)
+        problem = f"the only {self.one} is {show(distinct[0])}" if distinct else f"there is no {self.one}"
+        wrong = [f"{show(value)} cannot be a {self.one}" for value in distinct if not is_label(value)]
+        if wrong or len(distinct) < 2:
+            remedy = f"use {type(self).__name__}([...]) with all {self.many}, or use Ignore()"
+            raise SchemaError((wrong or [problem])[0], column=cells.name, remedy=remedy)
         return in_order(distinct)
 
 

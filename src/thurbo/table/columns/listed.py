@@ -19,7 +19,7 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Cells, Entries, FloatArray, Listed
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.statements import OrderStatement
-from thurbo.table.columns.values import collection, is_label, listing, plain, show, suggestion
+from thurbo.table.columns.values import Refused, collection, is_label, listing, plain, show, suggestion
 
 MOST_SHARED, LEAST_SHARE = 16, 0.5  # orders of at most so many items, with this share ranked, use the shared layout
 LEAST_LISTED, MOST_SHARE = 65, 0.25  # orders of at least so many items, at most this share ranked, are listed
@@ -83,6 +83,14 @@ class ItemColumn(Column):
             if item not in self.items:
                 raise SchemaError(f"attributes are given for {show(item)}, which is not an item", remedy="remove it")
 
+    def fitted_items(self, given: Iterable[Any], name: str) -> tuple[Any, ...]:
+        """Two or more items: those of the cells, and those that are only known by their attributes."""
+        items = tuple(dict.fromkeys([*given, *(item for item, _ in self.attributes or ())]))
+        if len(items) < 2:
+            problem = f"the column has {len(items)} item{'s' * (len(items) != 1)}"
+            raise SchemaError(problem, column=name, remedy="give two items or more")
+        return items
+
     @property
     def labels(self) -> tuple[Any, ...]:
         return self.items or ()
@@ -135,42 +143,41 @@ def read_lists(cells: Cells) -> Listed:
         return cells.listed
     index_of: dict[Any, int] = {}
     start, index, score = [0], [], []
-    ordered = not any(_has_scores(value) for value in cells.values[~cells.missing].tolist())
     for position, (value, gone) in enumerate(zip(cells.values.tolist(), cells.missing.tolist(), strict=True)):
-        for item, number in () if gone else _entries(cells, position, value):
-            index.append(index_of.setdefault(item, len(index_of)))
-            score.append(number)
+        with cells.at(position):
+            entries = [] if gone else _entries(value)
+        index += [index_of.setdefault(item, len(index_of)) for item, _ in entries]
+        score += [number for _, number in entries]
         start.append(len(index))
     items = np.fromiter(index_of, object, len(index_of))
     which, scores = np.asarray(index, np.int64), np.asarray(score, np.float64)
+    ordered = all(_scores(value) is None for value in cells.values[~cells.missing].tolist())
     return Listed(np.asarray(start, np.int64), items, which, scores, ordered=ordered)
 
 
-def _has_scores(value: Any) -> bool:
-    """Whether a cell holds scores: {item: score}, or a list of {"item", "score"} as in polars and arrow."""
-    members = collection(value) or ()
-    return isinstance(value, Mapping) or bool(members and isinstance(members[0], Mapping))
+def _scores(value: Any) -> dict[Any, Any] | None:
+    """The scores that a cell holds, {item: score} or a list of {"item", "score"} as in polars and arrow, or None."""
+    members = collection(value)
+    if members and all(isinstance(each, Mapping) and {"item", "score"} == set(each) for each in members):
+        value = {each["item"]: each["score"] for each in members}
+    if not isinstance(value, Mapping):
+        return None
+    # Some file formats give every cell all items, and those that it does not have no score.
+    return {item: number for item, number in value.items() if number is not None}
 
 
-def _entries(cells: Cells, position: int, value: Any) -> list[tuple[Any, float]]:
+def _entries(value: Any) -> list[tuple[Any, float]]:
     """Items of one cell with their scores; in a list, earlier items have higher scores."""
-    if isinstance(value, Mapping):
-        found = []
-        for item, number in value.items():
-            if number is None:  # no score: some file formats give every cell all items
-                continue
+    scores = _scores(value)
+    if scores is not None:
+        for item, number in scores.items():
             if not isinstance(number, (int, float, np.number)) or not np.isfinite(number):
-                problem = f"the score {show(number)} of item {show(item)} is not a number"
-                raise cells.error(position, problem, "give a finite number")
-            found.append((plain(item), float(number)))
-        return found
-    tiers: Iterable[Any] | None = value.tiers if isinstance(value, OrderStatement) else collection(value)
+                raise Refused(f"the score {show(number)} of item {show(item)} is not a number", "give a finite number")
+        return [(plain(item), float(number)) for item, number in scores.items()]
+    tiers = value.tiers if isinstance(value, OrderStatement) else collection(value)
     if tiers is None:
         remedy = "give {item: score}, a list of items from best to worst, or a long table through from_long"
-        raise cells.error(position, f"{show(value)} is not a list of items", remedy)
-    tiers = tuple(tiers)
-    if tiers and all(isinstance(each, Mapping) and {"item", "score"} == set(each) for each in tiers):
-        return _entries(cells, position, {each["item"]: each["score"] for each in tiers})
+        raise Refused(f"{show(value)} is not a list of items", remedy)
     groups = [collection(tier) or (tier,) for tier in tiers]
     return [(plain(item), float(len(groups) - place)) for place, tier in enumerate(groups) for item in tier]
 
@@ -183,10 +190,16 @@ def tiers(row: NDArray[Any], score: NDArray[Any]) -> NDArray[np.int32]:
     new_row = np.diff(row[order], prepend=-1) != 0
     rises = np.diff(score[order], prepend=score[order[0]]) != 0
     step = np.cumsum(rises & ~new_row)
-    first = step[new_row]
     place = np.empty(len(row), np.int32)
-    place[order] = step - np.repeat(first, np.diff(np.append(np.flatnonzero(new_row), len(row))))
+    place[order] = step - step[new_row][np.cumsum(new_row) - 1]
     return place
+
+
+def best_first(x: FloatArray) -> list[NDArray[np.intp]]:
+    """Places of each row's known values, the largest first."""
+    x = np.asarray(x, np.float64)
+    known = (~np.isnan(x)).sum(axis=1)
+    return [order[:count] for order, count in zip(np.argsort(-x, axis=1, kind="stable"), known, strict=True)]
 
 
 def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
@@ -198,8 +211,7 @@ def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
 
 def as_scores(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
     """Lines as cells {item: score}, one for each row."""
-    cells = np.empty(n_rows, object)
-    cells[:] = [{} for _ in range(n_rows)]
+    cells = np.fromiter(({} for _ in range(n_rows)), object, n_rows)
     lines = (np.asarray(each).tolist() for each in (row, site, values))
     for at, place, value in zip(*lines, strict=True):
         cells[at][labels[place]] = value
@@ -208,10 +220,8 @@ def as_scores(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], va
 
 def as_orders(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
     """Lines as cells [item, item, ...] from the largest value to the smallest, one for each row."""
-    cells = np.empty(n_rows, object)
-    cells[:] = [[] for _ in range(n_rows)]
-    order = np.lexsort((-np.asarray(values, np.float64), row))
-    for line in order.tolist():
+    cells = np.fromiter(([] for _ in range(n_rows)), object, n_rows)
+    for line in np.lexsort((-np.asarray(values, np.float64), row)).tolist():
         cells[int(row[line])].append(labels[int(site[line])])
     return cells
 
@@ -223,23 +233,12 @@ def original(cells: Cells) -> list[dict[Any, Any]]:
     given = cells.values.tolist() if cells.listed is None else [None] * len(cells)
     rows = []
     for row, cell in enumerate(given):
-        entries = range(int(found.start[row]), int(found.start[row + 1]))
-        if not cells.missing[row] and _has_scores(cell):
-            pairs = cell.items() if isinstance(cell, Mapping) else ((each["item"], each["score"]) for each in cell)
-            rows.append({item: value for item, value in pairs if value is not None})
-        else:
-            rows.append({plain(items[which[entry]]): score[entry] for entry in entries})
+        scores = None if cells.missing[row] else _scores(cell)
+        if scores is None:
+            entries = range(int(found.start[row]), int(found.start[row + 1]))
+            scores = {plain(items[which[entry]]): score[entry] for entry in entries}
+        rows.append(scores)
     return rows
-
-
-def extended_scores(
-    labels: tuple[Any, ...], cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any
-) -> NDArray[Any]:
-    """Cells {item: score} with predicted items added; given scores do not change."""
-    found, new = np.empty(len(cells), object), as_scores(labels, row, site, values, len(cells))
-    for place, (old, more) in enumerate(zip(original(cells), new, strict=True)):
-        found[place] = {**old, **{item: value for item, value in more.items() if item not in old}}
-    return found
 
 
 def extended_orders(

@@ -11,11 +11,11 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, FloatArray
@@ -161,14 +161,13 @@ def check_precision(precision: Precision) -> None:
     """Raise an error for decimals or a range that cannot be."""
     decimals, lowest, highest = precision
     if decimals is not None and (isinstance(decimals, bool) or not isinstance(decimals, int) or decimals < 0):
-        problem = f"decimals={decimals!r} is not a number of decimals"
-        raise SchemaError(problem, remedy="give 0, 1, 2, ... or leave it out")
+        remedy = "give 0, 1, 2, ... or leave it out"
+        raise SchemaError(f"decimals={decimals!r} is not a number of decimals", remedy=remedy)
     for name, end in (("lowest", lowest), ("highest", highest)):
         if end is not None and (isinstance(end, (bool, str)) or not np.isfinite(end)):
             raise SchemaError(f"{name}={end!r} is not a number", remedy="give a number, or leave it out")
     if lowest is not None and highest is not None and lowest > highest:
-        problem = f"lowest={lowest:g} is above highest={highest:g}"
-        raise SchemaError(problem, remedy="exchange them")
+        raise SchemaError(f"lowest={lowest:g} is above highest={highest:g}", remedy="exchange them")
 
 
 def _decimals(numbers: FloatArray) -> int | None:
@@ -246,12 +245,10 @@ def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[Flo
     """At most so many knots: even steps of probability in the middle, even steps of score in the tails."""
     if len(knots) <= most:
         return knots, probability
-    normal, tiny = NormalDist(), 1e-9
-    lowest, highest = (normal.inv_cdf(min(max(p, tiny), 1 - tiny)) for p in (probability[0], probability[-1]))
-    tails = [normal.cdf(score) for score in np.linspace(lowest, highest, 2 * most // 5)]
+    tails = ndtr(np.linspace(*ndtri(probability[[0, -1]].clip(1e-9, 1 - 1e-9)), 2 * most // 5))
     targets = np.concatenate([np.linspace(0, 1, 3 * most // 5 - 2), tails])
     chosen = np.searchsorted(probability, targets).clip(0, len(knots) - 1)
-    chosen = np.unique(np.concatenate([[0, len(knots) - 1], chosen]))
+    chosen = np.unique([0, *chosen, len(knots) - 1])
     return knots[chosen], probability[chosen]
 
 
@@ -268,8 +265,7 @@ def normal_scores(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> t
         ends = is_empty & ~np.append(is_empty[1:], False)  # the last step of each range
         added = 0.5 * np.concatenate([[0.0], np.cumsum(ends)])
         probability = (n * probability + added) / (n + added[-1])
-    scores = np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
-    kept = [0]
+    scores, kept = ndtri(probability), [0]
     for place in range(1, len(knots)):  # skip the inside of such ranges, and steps too small for a finite slope
         if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > _NO_STEP:
             kept.append(place)
@@ -300,7 +296,7 @@ def scores_of_rounded(
         thin, _ = _thinned(knots, probability, most)
         kept = np.isin(knots, np.concatenate([thin, low[frequent], high[frequent]]))
         knots, probability = knots[kept], probability[kept]
-    return knots, np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
+    return knots, ndtri(probability)
 
 
 def _are_frequent(values: FloatArray, count: FloatArray, unit: float) -> BoolArray:
@@ -341,15 +337,14 @@ def _counted(
 
 def frequent_and_even(scores: FloatArray, n_bands: int) -> FloatArray:
     """Scores of some knots that divide rounded numbers into about n bands of equal share, or of one frequent number."""
-    share = np.asarray([NormalDist().cdf(score) for score in scores.tolist()])
+    share, ends = ndtr(scores), {0, len(scores) - 1}
     frequent = np.flatnonzero(np.diff(share) >= 1.0 / n_bands)
-    fixed = np.unique(np.concatenate([[0], frequent, frequent + 1, [len(scores) - 1]]))
-    chosen = set(fixed.tolist())
-    for first, last in pairwise(fixed.tolist()):
+    chosen = {*ends, *frequent.tolist(), *(frequent + 1).tolist()}
+    for first, last in pairwise(sorted(chosen)):
         n_parts = round(float(share[last] - share[first]) * n_bands) if last > first + 1 else 1
-        for part in range(1, n_parts):
-            chosen.add(int(np.abs(share - share[first] - (share[last] - share[first]) * part / n_parts).argmin()))
-    return scores[sorted(chosen - {0, len(scores) - 1})]
+        for level in np.linspace(share[first], share[last], n_parts + 1)[1:-1]:
+            chosen.add(int(np.abs(share - level).argmin()))
+    return scores[sorted(chosen - ends)]
 
 
 def tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False) -> tuple[float, float]:

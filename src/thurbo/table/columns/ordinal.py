@@ -73,7 +73,7 @@ class Ordinal(SpreadChoice, LevelColumn):
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if isinstance(statement, OneOfStatement):
-            codes = sorted(set(self.find(statement.values, self.lookup())))
+            codes = sorted(set(self.find(statement.values, self.lookup)))
             if codes[-1] - codes[0] >= len(codes):
                 levels = listing(self.labels, " < ")
                 raise Refused(f"{show(statement)} leaves out levels between them ({levels})", "name adjacent levels")
@@ -81,7 +81,7 @@ class Ordinal(SpreadChoice, LevelColumn):
         if not isinstance(statement, Interval):
             remedy = "use between, at_least, at_most or one_of"
             raise Refused(f"{show(statement)} cannot be used in a column of ordered levels", remedy)
-        inside = levels_inside(statement, self.labels, lambda level: self.find([level], self.lookup())[0])
+        inside = levels_inside(statement, self.labels, lambda level: self.find([level], self.lookup)[0])
         return inside[0], inside[-1]
 
     def unknown(self, label: Any) -> Refused:
@@ -91,8 +91,7 @@ class Ordinal(SpreadChoice, LevelColumn):
         return why
 
     def by_utilities(self) -> Column:
-        kind: Any = self.registered["categorical"]
-        return kind(self.levels, ordered=True, **self._kept)
+        return self.registered["categorical"](self.levels, ordered=True, **self._kept)
 
     def describe(self) -> str:
         return listing(self.texts, " < ") if self.levels else "one of ordered levels"
@@ -180,11 +179,11 @@ class Binary(SpreadChoice, LevelColumn):
         if not isinstance(statement, OneOfStatement):
             problem = f"{show(statement)} cannot be used in a Binary column"
             raise Refused(problem, "give one of the two values, or use one_of")
-        codes = self.find(statement.values, self.lookup())
+        codes = self.find(statement.values, self.lookup)
         return min(codes), max(codes)
 
     def unknown(self, label: Any) -> Refused:
-        near = suggestion(label, self.lookup()) if isinstance(label, str) else ""
+        near = suggestion(label, self.lookup) if isinstance(label, str) else ""
         return Refused(
             f"value {show(label)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
             f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, Entries, Family, FloatArray, Listed
+from thurbo.table.columns.column import not_fitted
 from thurbo.table.columns.continuous import Standardised, mean_and_deviation
 from thurbo.table.columns.forms.form import Form
 from thurbo.table.columns.forms.levels import LevelForm
@@ -25,7 +26,6 @@ from thurbo.table.columns.listed import (
     as_orders,
     as_scores,
     extended_orders,
-    extended_scores,
     orders_are_listed,
     original,
     read_lists,
@@ -70,7 +70,7 @@ class Ratings(Standardised, ItemColumn):
         What to do with an item that was not in the training table; "missing" omits it.
     missing : dict or list, optional
         Values that mean "no answer".
-    recode : dict, optional
+    recode : optional
         Not used.
 
     Notes
@@ -152,20 +152,15 @@ class Ratings(Standardised, ItemColumn):
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         found = read_lists(cells)
-        items = self.items if self.items is not None else tuple(map(plain, np.asarray(found.items).tolist()))
-        if self.items is None and self.attributes is not None:  # items that nobody has rated are known by theirs
-            items = tuple(dict.fromkeys((*items, *(item for item, _ in self.attributes))))
-        if len(items) < 2:
-            problem = f"the column has {len(items)} item{'s' * (len(items) != 1)}"
-            raise SchemaError(problem, column=cells.name, remedy="give two items or more")
+        items = self.items or self.fitted_items(map(plain, np.asarray(found.items).tolist()), cells.name)
         by, levels = self._way(found, cells.name)
         score = found.scores if self.score is None else self.score
         fitted = replace(self, items=items, levels=levels, by=by, score=score)
         if by == "numbers":
             numbers = np.asarray(found.score, np.float64)
             location, scale = mean_and_deviation(numbers, np.repeat(weight, np.diff(found.start)))
-            fitted = replace(fitted, **self._precision.widened(numbers, numbers)._asdict())
-            return replace(fitted, location=location, scale=scale)
+            known = self._precision.widened(numbers, numbers)._asdict()
+            return replace(fitted, location=location, scale=scale, **known)
         if by == "order" and self.listed is None:
             sizes = float(weight @ np.diff(found.start)), float(weight.sum())
             return replace(fitted, listed=orders_are_listed(len(items), *sizes, usually=True))
@@ -180,19 +175,19 @@ class Ratings(Standardised, ItemColumn):
             return "levels", self.levels
         if by == "auto" and found.ordered:
             return "order", None
-        distinct = _distinct(found.score, MOST_LEVELS + 1 if by == "auto" else len(found.score))
-        if by == "auto" and (distinct is None or len(distinct) > MOST_LEVELS):
+        # A sample of the scores usually decides.
+        if by == "auto" and any(len(np.unique(some)) > MOST_LEVELS for some in (found.score[:10_000], found.score)):
             return "numbers", None
-        if distinct is None or len(distinct) < 2:
-            if by == "auto":
-                return "order", None
+        distinct = np.unique(found.score).tolist()
+        if len(distinct) < 2 and by == "auto":
+            return "order", None
+        if len(distinct) < 2:
             raise SchemaError("all scores are equal", column=name, remedy='give levels=[...], or by="order"')
-        return "levels", tuple(int(v) if float(v).is_integer() else float(v) for v in distinct)
+        return "levels", tuple(int(value) if float(value).is_integer() else value for value in distinct)
 
     def encode(self, cells: Cells) -> Block:
         if self.items is None:
-            problem = "Ratings is not fitted: its items are not known"
-            raise SchemaError(problem, column=cells.name, remedy="fit it first")
+            raise not_fitted(self, "items", cells.name)
         found = read_lists(cells)
         if self.by in ("levels", "numbers") and found.ordered and len(found.score):
             scale = f" {listing(self.levels, ' < ')}" if self.levels else ""
@@ -204,7 +199,7 @@ class Ratings(Standardised, ItemColumn):
         start, score = found.start, found.score
         if not known.all():
             row, site, score = row[known], site[known], score[known]
-            start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(cells)))])
+            start = np.searchsorted(row, np.arange(len(cells) + 1))
         self._refuse_twice(cells, row, site)
         entries = Entries(start, site.astype(np.int32))
         if self.by == "levels":
@@ -277,11 +272,11 @@ class Ratings(Standardised, ItemColumn):
     def silent(self, n_rows: int) -> Block:
         if not self.is_listed:
             return super().silent(n_rows)
+        if self.by == "numbers":
+            return self._numbers(np.zeros(0), Entries.none(n_rows))
         code, none = np.zeros((0, 1), np.int32), Entries.none(n_rows)
         if self.by == "levels":
             return Block.levels(code, self.n_cuts, None, self.sites, none)
-        if self.by == "numbers":
-            return self._numbers(np.zeros(0), none)
         return Block.orders(code, None, self.sites, entries=none)
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
@@ -289,28 +284,21 @@ class Ratings(Standardised, ItemColumn):
         return (as_orders if self.by == "order" else as_scores)(self.labels, row, site, values, n_rows)
 
     def given_cells(self, cells: Cells) -> NDArray[Any]:
-        found = np.empty(len(cells), object)
-        for place, scores in enumerate(original(cells)):
-            found[place] = sorted(scores, key=lambda item: -scores[item]) if self.by == "order" else scores
-        return found
+        given = original(cells)
+        if self.by == "order":
+            return np.fromiter((sorted(own, key=lambda item: -own[item]) for own in given), object)
+        return np.fromiter(given, object)
 
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
         if self.by == "order":
             return extended_orders(self.labels, entries, utility, row, site, values)
-        return extended_scores(self.labels, cells, row, site, values)
+        new = self.list_cells(row, site, values, len(cells))
+        return np.fromiter((old | more | old for old, more in zip(original(cells), new, strict=True)), object)
 
     def describe(self) -> str:
         if self.items is None:
             return "scores of some of many items"
         how = f"levels {listing(self.levels, ' < ')}" if self.levels else self.by
         return f"some of {len(self.items):,} items, by {how}"
-
-
-def _distinct(score: NDArray[Any], most: int) -> NDArray[Any] | None:
-    """The distinct scores, None if there are more than `most`; a sample of the scores usually decides."""
-    if len(np.unique(score[:10_000])) > most:
-        return None
-    found = np.unique(score)
-    return found if len(found) <= most else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,6 @@ from thurbo.table.columns.values import false_and_true, is_label, is_negative, i
 
 NO, YES, BLANK, REFUSED = 0, 1, -1, -2  # what a cell says about its label
 Marks = tuple[tuple[Any, Any], ...]  # (not chosen, chosen) of each column; "" is an empty cell
-
-
-class Found(NamedTuple):
-    """The marks of each column, and whether any column has a value for "not chosen"."""
-
-    marks: Marks
-    has_no: bool
 
 
 @dataclass(frozen=True)
@@ -61,14 +54,16 @@ class SpreadColumn(LabelledColumn):
         return {column: str(names.get(label, label)) for label, column in self._spread}
 
     def separated(self) -> dict[str, Column]:
-        binary: Any = self.registered["binary"]
-        return {column: binary(missing=self.missing) for _, column in self._spread}
+        return {column: self.registered["binary"](missing=self.missing) for _, column in self._spread}
 
     def source_columns(self, name: str) -> tuple[str, ...]:
         return tuple(column for _, column in self._spread) or (name,)
 
-    def _found_marks(self, parts: Mapping[str, Cells]) -> Found:
-        """How each column says that its label was chosen; one without such a cell says so as most others do."""
+    def _found_marks(self, parts: Mapping[str, Cells]) -> tuple[Marks, bool]:
+        """How each column says that its label was chosen, and whether any column has a value for "not chosen".
+
+        A column without a cell that says so is marked as most others are.
+        """
         seen = [self._values_of(parts.get(name), label) for label, name in self._spread]
         columns = list(zip(seen, self._spread, strict=True))
         found = [_pair(values, label, name, parts.get(name), self) for values, (label, name) in columns]
@@ -81,7 +76,7 @@ class SpreadColumn(LabelledColumn):
                 (label, name), held = self._spread[place], seen[place]
                 yes = {"label": label, "name": name}.get(style, yes)
                 found[place] = next((value for value in held if value != yes), no), yes
-        return Found(tuple(found), any(pair[0] in values for pair, values in zip(found, seen, strict=True)))
+        return tuple(found), any(pair[0] in values for pair, values in zip(found, seen, strict=True))
 
     def _values_of(self, part: Cells | None, label: Any) -> list[Any]:
         """The distinct values of a column, without those that mean "no answer"."""
@@ -201,8 +196,8 @@ class SpreadChoice(SpreadColumn):
         return replace(cells, values=values, missing=(which < 0) & ~own)
 
     def _chosen_marks(self, parts: Mapping[str, Cells]) -> Marks:
-        found = self._found_marks(parts)
-        return found.marks if found.has_no else tuple(("", yes) for _, yes in found.marks)
+        marks, has_no = self._found_marks(parts)
+        return marks if has_no else tuple(("", yes) for _, yes in marks)
 
     def interpreted(self, cells: Cells) -> Cells:
         return super().interpreted(self.joined(cells))

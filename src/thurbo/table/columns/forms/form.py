@@ -287,9 +287,13 @@ class Form(ABC):
         better, worse = pairs_of(trial.row, truth)
         if not len(better):
             return []
-        right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
-        weight = trial.weight[trial.masked][better]
-        return [Tested(f"{trial.name}: pairs", self.column.kind, "pair", trial.row[better], weight, right=right)]
+        return [self._tested_pairs(trial, better, {rival: own[better] - own[worse] for rival, own in values.items()})]
+
+    def _tested_pairs(self, trial: Trial, which: NDArray[Any], gaps: ByRival, **more: ByRival) -> Tested:
+        """Accuracy of pairs by the gaps between the predictions of both; `which` masked answer each is from."""
+        right = {rival: (gap > 0) + 0.5 * (gap == 0) for rival, gap in gaps.items()}
+        row, weight = trial.row[which], trial.weight[trial.masked][which]
+        return Tested(f"{trial.name}: pairs", self.column.kind, "pair", row, weight, right=right, **more)
 
     def _answers(self, name: str, labels: tuple[str, ...], values: FloatArray, site: str = "", **more: Any) -> Answers:
         return Answers(name, self.column.kind, labels, values, self.column.describe(), site, **more)
@@ -610,10 +614,10 @@ def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
     `level` and `weight` are those of each line.
     """
     site, n_sites = block.lists.site, len(block.sites)
-    if not len(site) or not weight.any():
+    if not weight.any():
         return np.zeros(n_sites)
-    n = np.bincount(site, weight, minlength=n_sites)
-    total, typical = np.bincount(site, weight * level, minlength=n_sites), np.average(level, weights=weight)
+    n, total = np.bincount(site, weight, n_sites), np.bincount(site, weight * level, n_sites)
+    typical = np.average(level, weights=weight)
     spread = np.sqrt(np.average((level - typical) ** 2, weights=weight)) or 1.0
     return (total - typical * n) / (n + DAMPING) / spread
 
@@ -623,11 +627,6 @@ def pairs_of(row: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     groups = np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1)
     better, worse = np.hstack([own[np.stack(np.nonzero(value[own, None] > value[own]))] for own in groups])
     return better, worse
-
-
-def in_order(gap: FloatArray) -> FloatArray:
-    """1 where the better item of a pair has the higher value, a half in a tie."""
-    return (gap > 0) + 0.5 * (gap == 0)
 
 
 def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:

@@ -20,6 +20,7 @@ from thurbo.table.columns.forms.form import Answers, Ask, ByRival, Columns, Form
 COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
 MOST_DRAWS = 50  # of orders, until they agree with what is known
 MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
+CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # utilities with normal noise per utility with Gumbel noise
 
 
 class ChoiceForm(LabelForm):
@@ -144,18 +145,15 @@ class OrderForm(ChoiceForm):
         return x
 
     def scorable(self, block: Block) -> BoolArray:
-        if block.entries is None:
-            return ((block.tier > 0).any(axis=1)) & ~block.one_of
-        return block.observed[:, 0]
+        return block.observed[:, 0] if block.entries is not None else (block.tier > 0).any(axis=1) & ~block.one_of
 
     def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """In a list, at least two entries of a row or none: a single entry has no pair."""
         if block.entries is None or not masked.any():
             return masked
-        masked, entries = masked.copy(), block.entries
-        count = np.bincount(entries.row, masked, minlength=block.n_rows)
-        for row in np.flatnonzero(count == 1):
-            own = np.arange(entries.start[row], entries.start[row + 1])
+        masked, start = masked.copy(), block.entries.start
+        for row in np.flatnonzero(block.sum_in_row(masked) == 1):
+            own = np.arange(start[row], start[row + 1])
             others = own[~masked[own] & block.observed[own, 0]]
             if len(others):
                 masked[rng.choice(others)] = True
@@ -187,19 +185,17 @@ class OrderForm(ChoiceForm):
 
     def _test_pairs(self, trial: Trial, mean: FloatArray) -> Tested:
         """Accuracy on pairs of ranked items: by mean utility, mean position, and ridge regression of positions."""
-        block, rows = trial.block, trial.masked
-        place = form.standing(block)
+        block, place = trial.block, form.standing(trial.block)
         shown = block.takes_part.any(axis=1) & ~trial.is_masked
         ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
         usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
-        rivals = {"": mean, "_marginal": np.tile(usual, (len(rows), 1))}
+        rivals = {"": mean, "_marginal": np.broadcast_to(usual, mean.shape)}
         regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
         if regression is not None:
             rivals["_logistic"] = regression.mean
-        tier = block.tier[rows]
-        number, better, worse = np.nonzero((tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0))
+        number, better, worse = np.nonzero(_above(block.tier[trial.masked]))
         gaps = {rival: utility[number, better] - utility[number, worse] for rival, utility in rivals.items()}
-        return self._tested_pairs(trial, trial.row[number], trial.weight[rows[number]], gaps)
+        return self._tested_pairs(trial, number, gaps)
 
     def _test_listed_pairs(self, trial: Trial) -> list[Tested]:
         """Pairs of masked items of one row, with P(better above worse); the baseline is each item's mean position."""
@@ -213,13 +209,7 @@ class OrderForm(ChoiceForm):
         gaps = {"": mean[better] - mean[worse], "_marginal": usual[better] - usual[worse]}
         apart = np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2)
         scores = {"": log_ndtr(gaps[""] / apart), "_marginal": -np.logaddexp(0.0, -slope * gaps["_marginal"])}
-        return [self._tested_pairs(trial, trial.row[better], trial.weight[lines][better], gaps, score=_floored(scores))]
-
-    def _tested_pairs(
-        self, trial: Trial, row: NDArray[Any], weight: FloatArray, gaps: ByRival, **more: ByRival
-    ) -> Tested:
-        right = {rival: form.in_order(gap) for rival, gap in gaps.items()}
-        return Tested.of(f"{trial.name}: pairs", self.column, "pair", row, weight, right=right, **more)
+        return [self._tested_pairs(trial, better, gaps, score=_floored(scores))]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is None:
@@ -260,8 +250,12 @@ def _position(block: Block) -> FloatArray:
 
 def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
     """Whether utilities [row, item] are in the order of the tiers, [row]; items of tier −1 are not compared."""
-    higher = (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
-    return np.asarray(~(higher & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
+    return np.asarray(~(_above(tier) & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
+
+
+def _above(tier: IntArray) -> BoolArray:
+    """Which items are above which others, [row, item, item]; items of tier −1 are not compared."""
+    return (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
 
 
 def best(block: Block) -> FloatArray:
@@ -278,17 +272,14 @@ def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
     For a choice it is the scaled log share (the Gumbel model); for ranked items the log-odds of the mean position.
     `tier` is [row, site], −1 if a site is not ranked; the position is the tier divided by the row's highest tier.
     """
-    bias = np.zeros(tier.shape[1])
     top = tier.max(axis=1, keepdims=True)
     part = (tier >= 0) & (top > 0)
-    if part.any():
-        own = weight[:, None] * part
-        height = (own * np.where(part, tier, 0) / np.maximum(top, 1)).sum(axis=0)
-        share = (height + 0.5) / (own.sum(axis=0) + 1.0)
-        one_best = bool(((tier > 0).sum(axis=1) <= 1).all())
-        bias = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
-        bias -= bias.mean()
-    return bias
+    own = weight[:, None] * part
+    height = (own * np.where(part, tier, 0) / np.maximum(top, 1)).sum(axis=0)
+    share = (height + 0.5) / (own.sum(axis=0) + 1.0)
+    one_best = bool(((tier > 0).sum(axis=1) <= 1).all())
+    bias = CLOSER_SCALE * np.log(share / (1.0 if one_best else 1.0 - share))
+    return bias - bias.mean()
 
 
 def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
@@ -307,7 +298,6 @@ def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
     return usual, slope
 
 
-CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # utilities with normal noise per utility with Gumbel noise
 PRIOR_TASKS = 1.0  # tasks that pull the utility of each item to zero in the baseline
 N_STEPS = 50
 
@@ -315,15 +305,9 @@ N_STEPS = 50
 class TaskForm(OrderForm):
     """Comparisons of shown items. A predicted cell orders the items that its row compares."""
 
-    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
-        return ask.utility()[0]
-
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(order) of each task, [task]; the lines are those of whole tasks."""
         return ask.orders(block.by_task(block.tier[:, 0]))
-
-    def scorable(self, block: Block) -> BoolArray:
-        return block.observed[:, 0]
 
     def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """Whole tasks: those whose first line was drawn."""
@@ -346,7 +330,7 @@ class TaskForm(OrderForm):
         mean = block.by_task(trial.ask.utility()[0])
         right = {"": _is_right(mean, tier), "_marginal": _is_right(usual[site], tier)}
         weight, row = block.by_task(trial.weight[lines])[:, 0], block.by_task(trial.row)[:, 0]
-        return [Tested.of(trial.name, self.column, "task", row, weight, score=scores, right=right)]
+        return [Tested(trial.name, self.column.kind, "task", row, weight, score=scores, right=right)]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         once, place = _averaged(block, shown)
@@ -365,23 +349,19 @@ class TaskForm(OrderForm):
         utility = _usual(block, np.ones(len(lines), bool), lines)
         if block.tasks.noise == "normal":
             utility = utility * CLOSER_SCALE
-        scale = 1.0
-        if block.tasks.has_ties:
-            share = float(np.exp(_of_ties(block, np.ones(len(lines), bool), lines)[0]))
-            scale = np.sqrt(2.0) * float(ndtri(0.5 + 0.5 * share))
+        share = np.exp(_of_ties(block, np.ones(len(lines), bool), lines)[0])
+        scale = float(np.sqrt(2.0) * ndtri(0.5 + 0.5 * share)) if block.tasks.has_ties else 1.0
         return form.Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
 
 
 def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, FloatArray]:
     """Each item of a row once, with its mean position over the row's tasks: the list of items, and [line]."""
-    kept = block.observed[:, 0] if shown is None else block.observed[:, 0] & shown
-    row, site, n_sites = block.lists.row[kept], block.lists.site[kept], max(len(block.sites), 1)
-    key, place = np.unique(row * n_sites + site, return_inverse=True)
+    kept, n_sites = block.observed[:, 0] & (True if shown is None else shown), max(len(block.sites), 1)
+    key, place = np.unique((block.lists.row * n_sites + block.lists.site)[kept], return_inverse=True)
     tier = block.by_task(block.tier[:, 0]).astype(np.float64)
     top = tier.max(axis=1, keepdims=True, initial=0)
     position = np.where((tier >= 0) & (top > 0), 2.0 * tier / np.maximum(top, 1.0) - 1.0, 0.0)  # 1 is the first
-    total = np.bincount(place, position.reshape(-1)[kept], minlength=len(key))
-    mean = total / np.maximum(np.bincount(place, minlength=len(key)), 1)
+    mean = np.bincount(place, position.ravel()[kept], len(key)) / np.bincount(place, minlength=len(key))
     start = np.searchsorted(key // n_sites, np.arange(block.n_rows + 1))
     entries = Entries(start.astype(np.int64), (key % n_sites).astype(np.int32))
     return Block.orders(np.zeros((len(key), 1), np.int32), None, block.sites, entries=entries), mean
@@ -406,14 +386,14 @@ def log_plackett_luce(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
     total = np.zeros(len(tier))
     for level in range(1, int(tier.max(initial=0)) + 1):
         own = tier == level
-        below = np.where(part & (tier <= level), strength, 0.0).sum(axis=1)
-        count, log_own = own.sum(axis=1), np.where(own, np.log(np.maximum(strength, 1e-300)), 0.0).sum(axis=1)
+        below, mine = ((which * strength).sum(axis=1) for which in (tier <= level, own))
+        count = own.sum(axis=1)
         # Efron's form: the items of a tier leave the set one after another, each with its mean strength.
-        mine = np.where(own, strength, 0.0).sum(axis=1)
         for step in range(int(count.max(initial=0))):
             left = below - step * mine / np.maximum(count, 1)
-            total = total - np.where(step < count, np.log(np.maximum(left, 1e-300)), 0.0)
-        total = total + log_own + gammaln(count + 1.0)  # in any of the orders
+            total -= np.where(step < count, np.log(np.maximum(left, 1e-300)), 0.0)
+        log_own = np.where(own, np.log(np.maximum(strength, 1e-300)), 0.0).sum(axis=1)
+        total += log_own + gammaln(count + 1.0)  # in any of the orders
     return total
 
 
@@ -439,18 +419,15 @@ def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
     site, weight = block.by_task(block.lists.site)[kept], block.by_task(lines)[kept][:, :1]
     n_sites = len(block.sites)
     utility = np.zeros(n_sites)
-    if not len(tier):
-        return utility
-    best = tier == tier.max(axis=1, keepdims=True)
-    best &= tier.max(axis=1, keepdims=True) > 0
-    part = (tier >= 0) & best.any(axis=1, keepdims=True)
+    top = tier.max(axis=1, keepdims=True)
+    best, part = (tier == top) & (top > 0), (tier >= 0) & (top > 0)
     count = best.sum(axis=1, keepdims=True)
     for _ in range(N_STEPS):
         strength = np.where(part, np.exp(np.clip(utility[site], -30, 30)), 0.0)
         chance = strength / np.maximum(strength.sum(axis=1, keepdims=True), 1e-300)
         slope = weight * np.where(part, best - count * chance, 0.0)
         curve = weight * np.where(part, count * chance * (1.0 - chance), 0.0)
-        gradient = np.bincount(site.reshape(-1), slope.reshape(-1), minlength=n_sites) - PRIOR_TASKS * utility
-        curvature = np.bincount(site.reshape(-1), curve.reshape(-1), minlength=n_sites) + PRIOR_TASKS
+        gradient = np.bincount(site.ravel(), slope.ravel(), n_sites) - PRIOR_TASKS * utility
+        curvature = np.bincount(site.ravel(), curve.ravel(), n_sites) + PRIOR_TASKS
         utility = utility + np.clip(gradient / curvature, -1.0, 1.0) * (0.7 if tier.shape[1] > 2 else 0.5)
     return utility
