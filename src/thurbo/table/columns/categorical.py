@@ -18,8 +18,7 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Measure
 from thurbo.table.columns.forms.utilities import ChoiceForm
-from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, levels_inside, mentioned
-from thurbo.table.columns.spread import SpreadChoice
+from thurbo.table.columns.labels import LabelTiers, SpreadChoice, UtilityColumn, check_labels, levels_inside, mentioned
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, TopSet
 from thurbo.table.columns.values import Refused, is_label, listing, natural, show
 

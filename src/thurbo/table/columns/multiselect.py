@@ -17,9 +17,8 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, IntArray
 from thurbo.table.columns.column import Column, not_fitted
 from thurbo.table.columns.forms.levels import OptionForm
-from thurbo.table.columns.labels import check_labels, check_names, in_order
+from thurbo.table.columns.labels import REFUSED, SpreadColumn, check_labels, check_names, in_order
 from thurbo.table.columns.listed import best_first
-from thurbo.table.columns.spread import REFUSED, SpreadColumn
 from thurbo.table.columns.statements import Statement
 from thurbo.table.columns.values import Refused, is_label, listed, listing, natural, show
 

@@ -15,8 +15,7 @@ import numpy as np
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Role
-from thurbo.table.columns.labels import LevelColumn, check_labels, in_order, levels_inside
-from thurbo.table.columns.spread import SpreadChoice
+from thurbo.table.columns.labels import LevelColumn, SpreadChoice, check_labels, in_order, levels_inside
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
 from thurbo.table.columns.values import Refused, false_and_true, is_affirmative, is_label, listing, show, suggestion
 
