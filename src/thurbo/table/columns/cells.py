@@ -166,9 +166,8 @@ class Cells:
         if reasons:
             first = int(np.isin(which, list(reasons)).argmax())
             why = reasons[int(which[first])]
-            if isinstance(why, Contradiction):
-                raise InfeasibleEvidence(why.problem, row=self.rows[first], column=self.name, remedy=why.remedy)
-            raise self.error(first, why.problem, why.remedy)
+            kind = InfeasibleEvidence if isinstance(why, Contradiction) else SchemaError
+            raise kind(why.problem, row=self.rows[first], column=self.name, remedy=why.remedy)
         return found, which
 
 
@@ -395,7 +394,7 @@ class Block:
         above, below = ~point & (low > most), ~point & (high < -most)
         far = point & (np.abs(low) > most) | above | below
         changed = np.asarray(far.any(axis=1))
-        if not far.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
+        if not changed.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
             return self, changed
         lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
         upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)

@@ -206,14 +206,13 @@ class SpreadColumn(LabelledColumn):
         The first cell that says none of these is an error, unless such cells count as missing.
         """
         code = np.full((len(cells), len(self._spread)), BLANK, np.int32)
-        gone = {value for value, _ in self.declared_missing}
+        gone, other = dict.fromkeys(dict(self.declared_missing), BLANK), REFUSED if self.ticked is None else NO
         for place, ((label, name), (no, yes)) in enumerate(zip(self._spread, marks, strict=True)):
             part = cells.parts.get(name)
             if part is None:
                 continue
             distinct, which = part.factorise()
-            known = dict.fromkeys(gone, BLANK) | {false_and_true([yes], yes)[0]: NO, no: NO, yes: YES, "": BLANK}
-            other = REFUSED if self.ticked is None else NO
+            known = gone | {false_and_true([yes], yes)[0]: NO, no: NO, yes: YES, "": BLANK}
             code[:, place] = np.asarray([*(known.get(value, other) for value in distinct), BLANK], np.int32)[which]
             wanted = f"neither {show(yes)} nor {show(no)}" if no != "" else f"not {show(yes)}"
             self.refuse(part, code[:, place] == REFUSED, f"value {{}} of {self.one} {show(label)} is {wanted}")
@@ -261,8 +260,7 @@ class SpreadChoice(SpreadColumn):
         super()._check()
         if not self._spread:
             return
-        gone = {value for value, _ in self.declared_missing}
-        keys = [label for label, _ in self._spread if label not in gone]
+        keys = [label for label, _ in self._spread if label not in dict(self.declared_missing)]
         if self.many and getattr(self, self.many) is None:
             object.__setattr__(self, self.many, self._arranged(keys))
         other = getattr(self, "other", None)
@@ -282,10 +280,6 @@ class SpreadChoice(SpreadColumn):
         names = ("names", "missing", "unseen", "recode", "columns", "ticked", "marks")
         return {name: getattr(self, name) for name in names}
 
-    @property
-    def _marks(self) -> Marks:
-        return self.marks or tuple(("", str(label)) for label, _ in self._spread)
-
     def joined(self, cells: Cells) -> Cells:
         """The label of each row; an error if a row has two, unless such rows count as missing."""
         return self._less_missing(self._merged(cells))
@@ -293,23 +287,19 @@ class SpreadChoice(SpreadColumn):
     def _merged(self, cells: Cells) -> Cells:
         if not self._spread or not cells.parts:
             return cells
-        code = self._read_marks(cells, self.marks or self._chosen_marks(cells.parts))
-        chosen = code == YES
+        chosen = self._read_marks(cells, self.marks or self._chosen_marks(cells.parts)) == YES
         twice = chosen.sum(axis=1) > 1
         if self.unseen == "error" and twice.any():
-            position = int(twice.argmax())
-            first, second = [column for (_, column), own in zip(self._spread, chosen[position], strict=True) if own][:2]
+            position, kind = int(twice.argmax()), type(self).__name__
+            first, second, *_ = (self._spread[place][1] for place in np.flatnonzero(chosen[position]))
             problem = f'"{first}" and "{second}" are both chosen, and the question has one answer'
-            kind = type(self).__name__
             remedy = f'correct one, use MultiSelect(columns=...), or leave out such rows with {kind}(unseen="missing")'
             raise replace(cells, name=first).error(position, problem, remedy)
         which = np.where(chosen.any(axis=1) & ~twice, chosen.argmax(axis=1), -1)
-        values, own = natural(tuple(label for label, _ in self._spread), which), ~cells.missing
-        if cells.name in cells.parts:  # a column for one label, not for the question
-            own = np.zeros(len(cells), bool)
+        values = natural(tuple(label for label, _ in self._spread), which)
+        own = ~cells.missing & (cells.name not in cells.parts)  # otherwise it is a column for one label
         if own.any():
-            values = values.astype(object)
-            values[own] = cells.values[own]
+            values = np.where(own, cells.values, values.astype(object))
         return replace(cells, values=values, missing=(which < 0) & ~own)
 
     def _chosen_marks(self, parts: Mapping[str, Cells]) -> Marks:
@@ -330,8 +320,8 @@ class SpreadChoice(SpreadColumn):
             return super().to_columns(name, values)
         place = {label: at for at, (label, _) in enumerate(self._spread)}
         code = np.asarray([place.get(plain(value), -1) for value in np.asarray(values).tolist()], np.int32)[:, None]
-        said = np.where(code < 0, BLANK, code == np.arange(len(self._spread)))
-        return self._written(said.astype(np.int32), self._marks)
+        said = np.where(code < 0, BLANK, code == np.arange(len(self._spread))).astype(np.int32)
+        return self._written(said, self.marks or tuple(("", str(label)) for label, _ in self._spread))
 
     def unanswered(self, cells: Cells) -> BoolArray:
         return cells.missing if self._spread else super().unanswered(cells)
@@ -383,10 +373,9 @@ class LevelColumn(LabelledColumn):
             return place[value], place[value]
 
         found, which = cells.read(allowed, (-1, -1), self.unseen)
-        low, high = np.asarray(found, np.int32).T
-        # A cell that allows all levels has no information.
-        low[(low == 0) & (high == len(self.labels) - 1)] = -1
-        high[low < 0] = -1
+        ends = np.asarray(found, np.int32)
+        ends[(ends == (0, len(self.labels) - 1)).all(axis=1)] = -1  # it allows all levels: no information
+        low, high = ends.T
         return low[which], high[which]
 
     def encode(self, cells: Cells) -> Block:
@@ -397,8 +386,7 @@ class LevelColumn(LabelledColumn):
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The label whose interval contains x: its position is the number of cuts below x."""
         values = np.asarray(x, np.float64)[:, 0]
-        own_cuts = np.asarray(cuts, np.float64).reshape(1, -1)[0, : self.n_cuts]
-        codes = np.searchsorted(own_cuts, values, side="left")
+        codes = np.searchsorted(np.ravel(cuts)[: self.n_cuts].astype(np.float64), values)
         return self.answers_of(np.where(np.isnan(values), -1, codes))
 
 
@@ -446,16 +434,14 @@ def in_order(found: Iterable[Any]) -> tuple[Any, ...]:
 def warn_of_many_levels(columns: Mapping[str, Column]) -> None:
     """Warn about columns with so many labels that training is slow, and suggest another type."""
     for name, column in columns.items():
-        n_labels = len(column.labels)
-        if not isinstance(column, LabelledColumn) or n_labels <= MANY_LEVELS or column.kind not in _ONE_OF_MANY:
-            continue
-        many, rather = _ONE_OF_MANY[column.kind]
-        warnings.warn(
-            f'column "{name}": {type(column).__name__} has {n_labels:,} {many}, which makes training slow; '
-            f"use Ignore() or Id() if it names rows, {rather}",
-            SchemaWarning,
-            stacklevel=4,  # where TBM.fit was called
-        )
+        if len(column.labels) > MANY_LEVELS and column.kind in _ONE_OF_MANY:
+            many, rather = _ONE_OF_MANY[column.kind]
+            warnings.warn(
+                f'column "{name}": {type(column).__name__} has {len(column.labels):,} {many}, which makes training '
+                f"slow; use Ignore() or Id() if it names rows, {rather}",
+                SchemaWarning,
+                stacklevel=4,  # where TBM.fit was called
+            )
 
 
 def warn_of_spellings(columns: Mapping[str, Column]) -> None:
@@ -503,14 +489,14 @@ class UtilityColumn(LabelledColumn):
         """The meaning of every cell: tiers [row, label], `one_of` [row], and inequalities that tiers cannot express."""
         places, nothing = self.index(cells), LabelTiers(np.full(len(self.labels), -1, np.int32))
         found, which = cells.hashable().read(lambda value: self._read(value, places), None, self.unseen)
-        readings, names = [reading or nothing for reading in found], [f"{cells.name}.{site}" for site in self.sites]
+        tier, one_of, pairs = zip(*(reading or nothing for reading in found), strict=True)
+        names = [f"{cells.name}.{site}" for site in self.sites]
         linear = [
             LinearRow(int(row), {names[a]: 1.0, names[b]: -1.0}, 0.0, np.inf)
-            for row in np.flatnonzero(np.asarray([bool(reading.pairs) for reading in readings])[which])
-            for a, b in readings[which[row]].pairs
+            for row in np.flatnonzero(np.asarray(list(map(bool, pairs)))[which])
+            for a, b in pairs[which[row]]
         ]
-        tier, one_of = np.stack([each.tier for each in readings]), np.asarray([each.one_of for each in readings])
-        return tier[which], one_of[which], linear
+        return np.stack(tier)[which], np.asarray(one_of)[which], linear
 
     def subset(self, statement: OneOfStatement | TopSet, places: Mapping[Any, int]) -> LabelTiers | None:
         """A set of labels above all others, or one of them above all others; the set of all has no information."""
@@ -530,10 +516,9 @@ class UtilityColumn(LabelledColumn):
             tier[chain] = np.arange(len(chain))[::-1]
             return LabelTiers(tier)
         better: dict[int, set[int]] = {place: set() for groups in found for group in groups for place in group}
-        for groups in found:
-            for above, below in pairwise(groups):
-                for place in above:
-                    better[place].update(below)
+        for above, below in (pair for groups in found for pair in pairwise(groups)):
+            for place in above:
+                better[place].update(below)
         height: dict[int, int] = {}  # length of the longest chain below each item
         reach: dict[int, set[int]] = {}  # all items below each: those directly below, and all below them
         try:

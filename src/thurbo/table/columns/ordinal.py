@@ -62,8 +62,8 @@ class Ordinal(SpreadChoice, LevelColumn):
         for value in distinct:
             if isinstance(value, str) or not is_label(value):
                 problem = f"the order of values such as {show(value)} is not known"
-                remedy = "give it: Ordinal(levels=[lowest, ..., highest])"
-                raise cells.error(int((which == found.index(value)).argmax()) if value in found else 0, problem, remedy)
+                first = int((which == found.index(value)).argmax()) if value in found else 0
+                raise cells.error(first, problem, "give it: Ordinal(levels=[lowest, ..., highest])")
         if len(distinct) < 2:
             problem = f"the only value is {show(distinct[0])}" if distinct else "there are no values"
             remedy = "use Ordinal(levels=[lowest, ..., highest]), or use Ignore()"
