@@ -191,14 +191,14 @@ class Codec:
             high = code.copy()
             for number, (low, top) in enumerate(self.patterns):
                 code[first + number], high[first + number] = low, top
-            return Block.levels(code, self.n_cuts, high if self.patterns else None, self.sites)
+            return Block(self.sites, code=code, n_cuts=self.n_cuts, code_high=high if self.patterns else code)
         if self.family == "utility":
             tier, one_of = np.full(shape, -1, np.int32), np.zeros(n_rows, bool)
             tier[1:first] = np.eye(self.n_plain, len(self.sites), dtype=np.int32)
             for number, (own, is_set) in enumerate(self.patterns):
                 tier[first + number], one_of[first + number] = own, is_set
-            found = Block.orders(tier, one_of, self.sites)
-            return replace(found, is_repeated=self.is_repeated, order_shape=order_shape)
+            found = Block(self.sites, tier=tier, one_of=one_of, is_repeated=self.is_repeated)
+            return replace(found, order_shape=order_shape)
         lower, upper, point = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
         for number, (kind, low, high) in enumerate(self.patterns):
             lower[first + number], upper[first + number] = low, high

@@ -138,7 +138,7 @@ class Categorical(SpreadChoice, UtilityColumn):
     def encode(self, cells: Cells) -> Block:
         """Cells as two tiers: the chosen categories above all others."""
         tier, one_of, linear = self.read(self.joined(cells))
-        return Block.orders(tier, one_of, self.sites, linear)
+        return Block(self.sites, tier=tier, one_of=one_of, linear=tuple(linear))
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
         if isinstance(value, tuple):

@@ -7,7 +7,7 @@ entry of a row's list. NumPy only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -289,7 +289,7 @@ class Block:
     tier: IntArray = _SAYS_NOTHING
     one_of: BoolArray | Any = _SAYS_NOTHING  # [line]
     linear: tuple[LinearRow, ...] = ()  # sites of any column
-    family: Family = "measured"  # which of these arrays the column uses
+    family: Family = _SAYS_NOTHING  # which of these arrays the column uses: by default that which is given
     entries: Entries | None = None  # row and site of each line, in the listed layout
     tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
     is_repeated: bool = False  # whether an order is choices one after another, each with noise of its own
@@ -297,6 +297,9 @@ class Block:
 
     def __post_init__(self) -> None:
         shape = next(each.shape for each in (self.code, self.tier, self.lower) if each is not None)
+        if self.family is None:
+            found = "measured" if self.lower is not None else "utility" if self.code is None else "levels"
+            object.__setattr__(self, "family", found)
         for name, value in _NOTHING.items():
             if getattr(self, name) is None:
                 own_shape = shape[:1] if name in ("log_jacobian", "one_of") else shape
@@ -399,33 +402,6 @@ class Block:
         lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
         upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)
         return replace(self, lower=lower, upper=upper), changed
-
-    @classmethod
-    def levels(
-        cls,
-        code: IntArray,
-        n_cuts: int,
-        code_high: IntArray | None = None,
-        sites: tuple[str, ...] = ("",),
-        entries: Entries | None = None,
-    ) -> Block:
-        """A block of levels only, codes [line, site]; the other arrays take no memory (read-only views)."""
-        high: Any = code_high
-        return cls(sites, code=code, n_cuts=n_cuts, code_high=high, family="levels", entries=entries)
-
-    @classmethod
-    def orders(
-        cls,
-        tier: IntArray,
-        one_of: BoolArray | None,
-        sites: tuple[str, ...],
-        linear: Iterable[LinearRow] = (),
-        entries: Entries | None = None,
-        tasks: Tasks | None = None,
-    ) -> Block:
-        """A block of orders only, tiers [line, site]; the other arrays take no memory (read-only views)."""
-        more: dict[str, Any] = {"linear": tuple(linear), "entries": entries, "tasks": tasks}
-        return cls(sites, tier=tier, one_of=one_of, family="utility", **more)
 
     @classmethod
     def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0, family: Family = "measured") -> Block:

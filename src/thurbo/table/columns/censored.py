@@ -440,7 +440,8 @@ class Banded(SpreadChoice, MeasuredColumn):
         low, high = block.lower, block.upper
         # An interval that was widened for single precision is larger than its band; its middle is inside.
         narrow = np.isfinite(low) & np.isfinite(high) & (high <= low + (1 + 1e-9) * NARROWEST)
-        low, high = (np.where(narrow, middles(low, high), end) for end in (low, high))
+        middle = middles(np.where(narrow, low, 0.0), np.where(narrow, high, 0.0))
+        low, high = np.where(narrow, middle, low), np.where(narrow, middle, high)
         within = (low >= lower - slack) & (high <= upper + slack) & block.observed
         return np.where(within.any(axis=1), within.argmax(axis=1), -1).astype(np.int32)
 

@@ -381,7 +381,7 @@ class LevelColumn(LabelledColumn):
     def encode(self, cells: Cells) -> Block:
         """Cells as levels, Eq. (7)."""
         low, high = (code[:, None] for code in self.to_ranges(self.joined(cells)))
-        return Block.levels(low, self.n_cuts, None if np.array_equal(low, high) else high)
+        return Block(self.sites, code=low, n_cuts=self.n_cuts, code_high=low if np.array_equal(low, high) else high)
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """The label whose interval contains x: its position is the number of cuts below x."""

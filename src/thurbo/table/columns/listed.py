@@ -499,15 +499,16 @@ class Ratings(Standardised, ItemColumn):
         self._refuse_twice(cells, row, site)
         entries = Entries(start, site.astype(np.int32))
         if self.by == "levels":
-            return Block.levels(self._levels(cells, row, site, score)[:, None], self.n_cuts, None, self.sites, entries)
+            code = self._levels(cells, row, site, score)[:, None]
+            return Block(self.sites, code=code, n_cuts=self.n_cuts, entries=entries)
         if self.by == "numbers":
             return self._numbers(np.asarray(score, np.float64), entries)
         tier = tiers(row, score)
         if not self.is_listed:
             table = np.full((len(cells), len(self.items)), -1, np.int32)
             table[row, site] = tier
-            return Block.orders(table, None, self.sites)
-        return Block.orders(tier[:, None], None, self.sites, entries=entries)
+            return Block(self.sites, tier=table)
+        return Block(self.sites, tier=tier[:, None], entries=entries)
 
     def _numbers(self, score: FloatArray, entries: Entries) -> Block:
         location, scale = self.standard
@@ -572,8 +573,8 @@ class Ratings(Standardised, ItemColumn):
             return self._numbers(np.zeros(0), Entries.none(n_rows))
         code, none = np.zeros((0, 1), np.int32), Entries.none(n_rows)
         if self.by == "levels":
-            return Block.levels(code, self.n_cuts, None, self.sites, none)
-        return Block.orders(code, None, self.sites, entries=none)
+            return Block(self.sites, code=code, n_cuts=self.n_cuts, entries=none)
+        return Block(self.sites, tier=code, entries=none)
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Predicted lines as cells: {item: score}, or items from best to worst."""

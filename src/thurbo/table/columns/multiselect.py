@@ -140,7 +140,7 @@ class MultiSelect(SpreadColumn):
         if cells.parts:
             others = self._from_columns(cells) if self.mentions is None else self._from_mentions(cells, index)
             code[cells.missing] = others[cells.missing]
-        return Block.levels(code, 1, sites=self.sites)
+        return Block(self.sites, code=code, n_cuts=1)
 
     def _ticked(self, value: Any) -> list[Any]:
         """The options in a cell."""

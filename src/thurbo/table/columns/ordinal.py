@@ -244,4 +244,4 @@ class Answered(Binary):
         own = [answered[name] for name in self.columns if name in answered]
         found = np.any([np.zeros(len(some), bool), *own], axis=0)
         code = np.where(some & bool(own), found, -1)
-        return Block.levels(code.astype(np.int32)[:, None], 1)
+        return Block(self.sites, code=code.astype(np.int32)[:, None], n_cuts=1)

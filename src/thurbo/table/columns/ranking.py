@@ -205,20 +205,20 @@ class Ranking(UtilityColumn):
                 problem = "the cell does not say which item was chosen first, second, ..."
                 remedy = "give an order without ties, or use Ranking(context=False)"
                 raise cells.error(int(bad.argmax()), f"{problem}: items above the last are tied", remedy)
-            return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)
+            return Block(self.sites, tier=tier, one_of=one_of, is_repeated=True)
         if not self.is_listed:
-            return Block.orders(tier, one_of, self.sites, linear)
+            return Block(self.sites, tier=tier, one_of=one_of, linear=tuple(linear))
         if linear or one_of.any():
             row = linear[0].row if linear else int(one_of.argmax())
             problem = f"comparisons of {len(self.labels)} items that do not form an order from best to worst"
             raise cells.error(row, problem, "give an order, or fewer items")
         entries, place = from_table(tier)
-        return Block.orders(place[:, None], None, self.sites, entries=entries)
+        return Block(self.sites, tier=place[:, None], entries=entries)
 
     def silent(self, n_rows: int) -> Block:
         if not self.is_listed:
             return replace(super().silent(n_rows), is_repeated=self.context)
-        return Block.orders(np.zeros((0, 1), np.int32), None, self.sites, entries=Entries.none(n_rows))
+        return Block(self.sites, tier=np.zeros((0, 1), np.int32), entries=Entries.none(n_rows))
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
         if isinstance(value, (OneOfStatement, TopSet)):

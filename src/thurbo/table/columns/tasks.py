@@ -89,7 +89,7 @@ class TaskColumn(ItemColumn, LabelledColumn):
         for number, (sites, tiers) in enumerate(every):
             site[number, : len(sites)], tier[number, : len(sites)] = sites, tiers
         entries = Entries(start, site.reshape(-1))
-        return Block.orders(tier.reshape(-1, 1), None, self.sites, entries=entries, tasks=self._about(tier))
+        return Block(self.sites, tier=tier.reshape(-1, 1), entries=entries, tasks=self._about(tier))
 
     def _about(self, tier: NDArray[np.int32]) -> Tasks:
         """What the tasks [task, item] have in common."""

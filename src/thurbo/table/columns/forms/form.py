@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, stdtrit
+from scipy.special import log_ndtr, ndtr, stdtrit
 
 from thurbo.errors import ThurboError, check_choice
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
@@ -494,10 +494,17 @@ PRIOR_ANSWERS = 10.0  # shrinkage of an item's shares to those of all items, in 
 
 
 class Normal(NamedTuple):
-    """A predicted normal distribution in standard units, one for each row."""
+    """A predicted normal distribution in standard units, one for each row; it is asked like `Ask`."""
 
     mean: FloatArray
     deviation: FloatArray
+
+    def density(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        distance = (z - self.mean) / self.deviation
+        return -0.5 * distance**2 - np.log(self.deviation) - LOG_ROOT_2PI, ndtr(distance)
+
+    def mass(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        return np.exp(log_between((lower - self.mean) / self.deviation, (upper - self.mean) / self.deviation))
 
 
 def shares(code: IntArray, n_labels: int, weight: FloatArray | None = None) -> FloatArray:

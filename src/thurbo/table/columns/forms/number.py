@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.forms import form
@@ -188,10 +188,10 @@ class NumberForm(form.Form):
         """The scores of the numbers among the masked lines, `which`."""
         block, rows = trial.block, trial.masked[which]
         ends = (np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper))
-        score, below, median, mean = self._predicted(trial.ask, guesses, *ends)
+        score, *others = self._predicted(trial.ask, guesses, *ends)
         density = form.with_both({rival: np.exp(each) for rival, each in score.items()})
         score = {rival: score.get(rival, np.log(np.maximum(each, 1e-300))) for rival, each in density.items()}
-        below, median, mean = (form.with_both(each) for each in (below, median, mean))
+        below, median, mean = map(form.with_both, others)
         truth = self._truth(block)[rows]
         parts: dict[str, ByRival] = {
             "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in score.items()},
@@ -205,30 +205,33 @@ class NumberForm(form.Form):
         """The number of each line in the user's units, 0 in standard units if it is none."""
         return self.column.to_user(np.where(block.point[:, 0], block.lower[:, 0], 0.0))
 
-    def _predicted(self, ask: Ask, guesses: Guesses, z: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
+    def _predicted(self, ask: Ask, guesses: Guesses, lower: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
         """By the model and each baseline: log density and P(z ≤ truth), medians and means in the user's units."""
-        log_density, under = ask.density(z)
-        spread, to_user = ask.number(), self.column.to_user
-        score, below = {"": log_density}, {"": under}
-        median, mean = {"": to_user(spread.quantile(0.5))}, {"": spread.average(to_user)}
-        nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-        for rival, guess in guesses.items():
-            distance = (z - guess.mean) / guess.deviation
-            log_density = -0.5 * distance**2 - np.log(guess.deviation) - form.LOG_ROOT_2PI
-            score[rival], below[rival] = np.maximum(log_density, LOG_LEAST_DENSITY), np.exp(log_ndtr(distance))
-            numbers = to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
-            median[rival], mean[rival] = to_user(guess.mean), numbers @ (weights / weights.sum())
+        asked: dict[str, Ask | Normal] = {"": ask, **guesses}
+        scores = {rival: self._score(each, lower, upper) for rival, each in asked.items()}
+        score, below = ({rival: each[part] for rival, each in scores.items()} for part in (0, 1))
+        spread = self._spread(ask)
+        median = {"": self._to_user(spread.quantile(0.5))}
+        median |= {rival: self._to_user(guess.mean) for rival, guess in guesses.items()}
+        mean = {"": spread.average(self._to_user)}
+        mean |= {rival: self._mean(guess) for rival, guess in guesses.items()}
         return score, below, median, mean
+
+    def _score(self, ask: Ask | Normal, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density and P(· ≤ truth) of numbers, whose ends are equal."""
+        log_density, below = ask.density(lower)
+        return np.maximum(log_density, LOG_LEAST_DENSITY), below
+
+    def _mean(self, guess: Normal) -> FloatArray:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(21)
+        return self._to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes) @ (weights / weights.sum())
 
     def _of_intervals(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """log P(lower ≤ number ≤ upper), either of which may be infinite."""
         block, rows = trial.block, trial.masked[which]
-        lower, upper = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
-        chances = {"": trial.ask.mass(lower, upper)[which]}
-        for rival, guess in guesses.items():
-            ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            chances[rival] = np.exp(form.log_between(*ends))[which]
-        chances = form.with_both(chances)
+        ends = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
+        asked: dict[str, Ask | Normal] = {"": trial.ask, **guesses}
+        chances = form.with_both({rival: each.mass(*ends)[which] for rival, each in asked.items()})
         # The Jacobian is that of intervals which were widened for single precision.
         log_unit = block.log_jacobian[rows]
         scores = {rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + log_unit for rival, each in chances.items()}
@@ -341,23 +344,16 @@ class RoundedForm(NumberForm):
     def _is_number(self, block: Block) -> BoolArray:
         return self.column.is_one_number(block)
 
-    def _predicted(self, ask: Ask, guesses: Guesses, lower: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
-        spread, chance = self._spread(ask), ask.mass(lower, upper)
-        below, score = {"": ask.density(lower)[1]}, {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
-        median, mean = {"": self._to_user(spread.quantile(0.5))}, {"": spread.average(self._to_user)}
-        for rival, guess in guesses.items():
-            centre, deviation = guess.mean[:, None], guess.deviation[:, None]
-            low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            below[rival] = np.exp(log_ndtr(low))
-            score[rival] = np.maximum(form.log_between(low, high), LOG_LEAST_DENSITY)
-            reach = np.linspace((centre - REACH * deviation).min(), (centre + REACH * deviation).max(), GRID_POINTS)
-            grid = np.sort(np.concatenate([reach, self.column.standard_knots]))
-            on_grid = Distribution(guess.mean, grid, ndtr((grid - centre) / deviation))
-            median[rival], mean[rival] = self._to_user(guess.mean), on_grid.average(self._to_user)
-        # A uniform number inside the jump of the distribution, so that a right model has uniform values.
-        inside = np.random.RandomState(0).random_sample(len(lower))
-        below = {rival: each + inside * np.exp(score[rival]) for rival, each in below.items()}
-        return score, below, median, mean
+    def _score(self, ask: Ask | Normal, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log probability, and a uniform number inside the jump of the distribution, uniform under a right model."""
+        chance = np.maximum(ask.mass(lower, upper), np.exp(LOG_LEAST_DENSITY))
+        return np.log(chance), ask.density(lower)[1] + np.random.RandomState(0).random_sample(len(lower)) * chance
+
+    def _mean(self, guess: Normal) -> FloatArray:
+        centre, deviation = guess.mean[:, None], guess.deviation[:, None]
+        reach = np.linspace((centre - REACH * deviation).min(), (centre + REACH * deviation).max(), GRID_POINTS)
+        grid = np.sort(np.concatenate([reach, self.column.standard_knots]))
+        return Distribution(guess.mean, grid, ndtr((grid - centre) / deviation)).average(self._to_user)
 
     def _truth(self, block: Block) -> FloatArray:
         """Recorded numbers, also those outside of the range of the training table."""

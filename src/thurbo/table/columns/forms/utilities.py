@@ -364,7 +364,7 @@ def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, Floa
     mean = np.bincount(place, position.ravel()[kept], len(key)) / np.bincount(place, minlength=len(key))
     start = np.searchsorted(key // n_sites, np.arange(block.n_rows + 1))
     entries = Entries(start.astype(np.int64), (key % n_sites).astype(np.int32))
-    return Block.orders(np.zeros((len(key), 1), np.int32), None, block.sites, entries=entries), mean
+    return Block(block.sites, tier=np.zeros((len(key), 1), np.int32), entries=entries), mean
 
 
 def _is_right(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
