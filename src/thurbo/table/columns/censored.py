@@ -114,8 +114,8 @@ class Censored(MeasuredColumn):
 
     def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
         fitted = super().learn(lower, upper, weight)
-        declared = {name: getattr(fitted, name) for name in ("lowest", "highest") if getattr(self, name) is not None}
-        return replace(fitted, **{"lowest": None, "highest": None, **declared})
+        undeclared = [name for name in ("lowest", "highest") if getattr(self, name) is None]
+        return replace(fitted, **dict.fromkeys(undeclared))
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         least, most = self.declared_range

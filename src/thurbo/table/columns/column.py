@@ -388,18 +388,15 @@ class Column(ABC):
     def _kind(self, cells: Cells) -> IntArray:
         """Index of the declared missing value in each cell, given as value or as name: [row], −1 if none."""
         kind = np.full(len(cells), -1, np.int32)
+        labels, declared = {*map(str, self.labels), *self.texts}, list(enumerate(self.declared_missing))
+        known: dict[Any, int] = {name: place for place, (_, name) in declared if name not in labels}
+        known |= {each: place for place, (value, _) in declared for each in spellings(value)}
         if cells.values.dtype.kind in "biuf":
-            for place, (value, _) in enumerate(self.declared_missing):
-                for number in spellings(value):
-                    if not isinstance(number, str):
-                        kind[cells.values == number] = place
+            for value in (value for value in known if not isinstance(value, str)):
+                kind[cells.values == value] = known[value]
         else:
-            labels, declared = {*map(str, self.labels), *self.texts}, list(enumerate(self.declared_missing))
-            known: dict[Any, int] = {name: place for place, (_, name) in declared if name not in labels}
-            known |= {each: place for place, (value, _) in declared for each in spellings(value)}
             values = map(plain, cells.values.tolist())
-            found = (known.get(value, -1) if is_label(value) else -1 for value in values)
-            kind = np.fromiter(found, np.int32, len(cells))
+            kind[:] = [known.get(value, -1) if is_label(value) else -1 for value in values]
         return np.where(cells.missing, np.int32(-1), kind)
 
     @property

@@ -120,9 +120,9 @@ class MeasuredColumn(Standardised, Column):
         if self.transform == "rank-normal":
             knots, scores = self._scores(lower[known], upper[known], own)
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
-        if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
-            location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
-        else:
+        location, scale = 0.0, 1.0
+        # Scores are standard normal; those of the middles of intervals are not.
+        if self.transform != "rank-normal" or not (lower[known] < upper[known]).any():
             location, scale = mean_and_deviation(fitted._forward(middles(lower[known], upper[known])), own)
         return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
 
@@ -239,21 +239,20 @@ class MeasuredColumn(Standardised, Column):
 
     def interpreted(self, cells: Cells) -> Cells:
         """Text in the notation `parse` as numbers; a text that is not a number stays, so that errors can show it."""
-        parts = {name: self.interpreted(part) for name, part in cells.parts.items()}
-        cells = replace(cells, parts=parts) if parts else cells
-        if self.parse is None or cells.values.dtype.kind in "biuf":
+        notation, is_date = self.parse, self.parse in DATES
+        if notation is None:
             return cells
-        if cells.values.dtype.kind == "M":
+        cells = replace(cells, parts={name: self.interpreted(part) for name, part in cells.parts.items()})
+        if cells.values.dtype.kind == "M" and is_date:
             numbers = cells.values.astype("datetime64[ms]").astype(np.float64) / 86_400_000
-            return replace(cells, values=np.where(cells.missing, np.nan, numbers)) if self.parse in DATES else cells
-        notation = self.parse
+            return replace(cells, values=np.where(cells.missing, np.nan, numbers))
 
         def parsed(value: Any) -> Any:
-            text = value.isoformat() if hasattr(value, "isoformat") and notation in DATES else value
-            number = amount(text, notation) if isinstance(text, str) and text not in self.labels else None
+            text = value.isoformat() if hasattr(value, "isoformat") and is_date else value
+            number = amount(text, str(notation)) if isinstance(text, str) and text not in self.labels else None
             return value if number is None else number
 
-        return cells.mapped(parsed)
+        return cells if cells.values.dtype.kind in "biufM" else cells.mapped(parsed)
 
     def _interval(self, statement: Statement) -> tuple[float, float]:
         if not isinstance(statement, Interval):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -214,7 +215,7 @@ def best_first(x: FloatArray) -> list[NDArray[np.intp]]:
 def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
     """Tiers of a table [row, item] as lists of the ranked items, and the tier of each entry."""
     row, site = np.nonzero(tier >= 0)
-    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(tier)))]).astype(np.int64)
+    start = np.searchsorted(row, np.arange(len(tier) + 1))
     return Entries(start, site.astype(np.int32)), tier[row, site]
 
 
@@ -230,14 +231,10 @@ def original(cells: Cells) -> list[dict[Any, Any]]:
     """Each row's list as given by the user: {item: score}, scores unchanged."""
     found = read_lists(cells)
     items, which, score = np.asarray(found.items).tolist(), found.which.tolist(), np.asarray(found.score).tolist()
-    given = cells.values.tolist() if cells.listed is None else [None] * len(cells)
-    rows = []
-    for row, cell in enumerate(given):
-        scores = None if cells.missing[row] else _scores(cell)
-        if scores is None:
-            entries = range(int(found.start[row]), int(found.start[row + 1]))
-            scores = {plain(items[which[entry]]): score[entry] for entry in entries}
-        rows.append(scores)
+    entries = [(plain(items[item]), number) for item, number in zip(which, score, strict=True)]
+    rows = [dict(entries[begin:end]) for begin, end in pairwise(found.start.tolist())]
+    for row in np.flatnonzero(~cells.missing).tolist() if cells.listed is None else ():
+        rows[row] = _scores(cells.values[row]) or rows[row]
     return rows
 
 
@@ -278,17 +275,16 @@ class Design(NamedTuple):
         parts = [np.zeros((len(pairs), 0))]
         for each in self.attributes:
             values = [dict(own).get(each.name) for _, own in pairs]
-            if not each.levels:
-                numbers = np.asarray([np.nan if value is None else float(value) for value in values])
-                parts.append(np.nan_to_num((numbers - each.location) / each.scale)[:, None])
-                continue
             for (item, _), value in zip(pairs, values, strict=True):
-                if value is not None and value not in each.levels:
+                if each.levels and value is not None and value not in each.levels:
                     problem = f"item {show(item)}: {each.name} = {show(value)} was not in the training table"
                     remedy = f"{suggestion(value, each.levels)}the levels are {listing(each.levels)}"
                     raise SchemaError(problem, remedy=remedy)
-            found = [[float(value == level) for level in each.levels] for value in values]
-            parts.append(np.asarray(found).reshape(len(pairs), -1))
+            if each.levels:
+                parts += [np.asarray([value == level for value in values], float)[:, None] for level in each.levels]
+            else:
+                numbers = np.asarray(values, np.float64)  # None is NaN
+                parts.append(np.nan_to_num((numbers - each.location) / each.scale)[:, None])
         return np.concatenate(parts, axis=1)
 
 
@@ -320,7 +316,7 @@ def design_of(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
     """
     found = []
     for name in dict.fromkeys(name for _, own in pairs for name, _ in own):
-        values = [value for _, own in pairs for each, value in own if each == name and value is not None]
+        values = [value for _, own in pairs if (value := dict(own).get(name)) is not None]
         if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             numbers = np.asarray(values, np.float64)
             found.append(Attribute(name, (), float(numbers.mean()), float(numbers.std()) or 1.0))
@@ -557,13 +553,12 @@ class Ratings(Standardised, ItemColumn):
             part = score[begin : begin + AT_ONCE]
             found = np.searchsorted(levels, part)
             code[begin : begin + AT_ONCE] = found
-            wrong = np.flatnonzero((found == len(levels)) | (levels[np.minimum(found, len(levels) - 1)] != part))
-            if not len(wrong):
-                continue
-            entry = begin + int(wrong[0])
-            problem = f"the score {score[entry]:g} of item {show(self.items[int(site[entry])])} is not one of "
-            remedy = 'correct it, add it to Ratings(levels=[...]), or use by="numbers" or by="order"'
-            raise cells.error(int(row[entry]), problem + listing(self.levels, " < "), remedy)
+            wrong = (found == len(levels)) | (levels[np.minimum(found, len(levels) - 1)] != part)
+            if wrong.any():
+                entry = begin + int(wrong.argmax())
+                problem = f"the score {score[entry]:g} of item {show(self.items[int(site[entry])])} is not one of "
+                remedy = 'correct it, add it to Ratings(levels=[...]), or use by="numbers" or by="order"'
+                raise cells.error(int(row[entry]), problem + listing(self.levels, " < "), remedy)
         return code
 
     def silent(self, n_rows: int) -> Block:

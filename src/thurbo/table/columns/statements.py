@@ -1,4 +1,4 @@
-"""§3, Eq. (5): statements that may be used instead of a value, in any cell and in any query.
+"""§3, Eq. (5): statements that may be used instead of a value, in any cell of a table or of `given`.
 
 A statement gives less information than a value: an interval, one of several labels, a set above all others, or an
 order of some items. Statements are immutable and hashable; each column defines which statements it accepts.
@@ -78,11 +78,6 @@ def between(lower: Any, upper: Any) -> Interval:
     lower, upper : number or label
         The two ends: numbers, or labels of a column with ordered labels.
 
-    Returns
-    -------
-    Interval
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 50, tb.between(30, 40)]})
@@ -105,11 +100,6 @@ def at_least(value: Any) -> Interval:
     value : number or label
         The lower end, included: a number, or a label of a column with ordered labels.
 
-    Returns
-    -------
-    Interval
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
@@ -125,11 +115,6 @@ def at_most(value: Any) -> Interval:
     ----------
     value : number or label
         The upper end, included: a number, or a label of a column with ordered labels.
-
-    Returns
-    -------
-    Interval
-        A value for a cell of a table or of `given`.
 
     Examples
     --------
@@ -147,11 +132,6 @@ def one_of(*values: Any) -> OneOfStatement:
     *values : label
         Labels of a Binary, Categorical, Ordinal or Banded column. Levels and bands have to be adjacent.
 
-    Returns
-    -------
-    OneOfStatement
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> print(tb.one_of("Green", "Red"))
@@ -168,11 +148,6 @@ def top_set(*values: Any) -> TopSet:
     *values : label
         Labels of a Categorical or Ranking column.
 
-    Returns
-    -------
-    TopSet
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> print(tb.top_set("Green", "Red"))
@@ -187,12 +162,7 @@ def prefers(better: Any, worse: Any) -> OrderStatement:
     Parameters
     ----------
     better, worse : label
-        Two items of a Ranking column.
-
-    Returns
-    -------
-    OrderStatement
-        A value for a cell of a table or of `given`. A list of several such statements is a cell, too.
+        Two items of a Ranking column. A list of several such statements is a cell, too.
 
     Examples
     --------
