@@ -203,7 +203,7 @@ class Codec:
         for number, (kind, low, high) in enumerate(self.patterns):
             lower[first + number], upper[first + number] = low, high
             point[first + number] = kind == "point"
-        return replace(Block.silent(n_rows, self.sites), lower=lower, upper=upper, point=point)
+        return Block(self.sites, lower, upper, point)
 
 
 def _tuples(value: Any) -> Any:

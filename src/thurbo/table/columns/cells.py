@@ -402,8 +402,3 @@ class Block:
         lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
         upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)
         return replace(self, lower=lower, upper=upper), changed
-
-    @classmethod
-    def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0, family: Family = "measured") -> Block:
-        """A block without information."""
-        return cls(sites, code=np.full((n_rows, len(sites)), -1, np.int32), n_cuts=n_cuts, family=family)

@@ -210,8 +210,11 @@ class Column(ABC):
         raise NotImplementedError(f"a column of kind {self.kind} has cells")
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
-        """Predicted values of items as cells, in the listed layout: one cell for each of the `n_rows` rows."""
-        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+        """Predicted values of items as cells of the `n_rows` rows, in the listed layout: the items, best first."""
+        cells = np.fromiter(([] for _ in range(n_rows)), object, n_rows)
+        for line in np.lexsort((-np.asarray(values, np.float64), row)).tolist():
+            cells[int(row[line])].append(self.labels[int(site[line])])
+        return cells
 
     def given_cells(self, cells: Cells) -> NDArray[Any]:
         """The cells as the user gave them, in the listed layout: {item: score}, or items from best to worst."""
@@ -224,8 +227,12 @@ class Column(ABC):
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
-        """Cells with predicted items added, in the listed layout; `utility` is that of the given entries."""
-        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+        """Cells with predicted items added, in the listed layout: by their utility between the given entries.
+
+        `utility` is that of the given entries, whose order does not change.
+        """
+        rows, sites = np.concatenate([entries.row, row]), np.concatenate([entries.site, site])
+        return self.list_cells(rows, sites, np.concatenate([utility, values]), entries.n_rows)
 
     def gaps(
         self, name: str, given: Mapping[str, Cells], kinds: Iterable[str], answered: BoolArray
@@ -406,7 +413,9 @@ class Column(ABC):
 
     def silent(self, n_rows: int) -> Block:
         """The block of this column for rows without answers."""
-        return Block.silent(n_rows, self.sites, self.n_cuts, self.family)
+        code = np.full((0, 1) if self.is_listed else (n_rows, len(self.sites)), -1, np.int32)
+        entries = Entries.none(n_rows) if self.is_listed else None
+        return Block(self.sites, code=code, n_cuts=self.n_cuts, family=self.family, entries=entries)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON/TOML-ready values from which `from_dict` rebuilds the column, including its fitted state."""

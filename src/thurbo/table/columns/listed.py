@@ -219,14 +219,6 @@ def from_table(tier: NDArray[np.int32]) -> tuple[Entries, NDArray[np.int32]]:
     return Entries(start, site.astype(np.int32)), tier[row, site]
 
 
-def as_orders(labels: tuple[Any, ...], row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
-    """Lines as cells [item, item, ...] from the largest value to the smallest, one for each row."""
-    cells = np.fromiter(([] for _ in range(n_rows)), object, n_rows)
-    for line in np.lexsort((-np.asarray(values, np.float64), row)).tolist():
-        cells[int(row[line])].append(labels[int(site[line])])
-    return cells
-
-
 def original(cells: Cells) -> list[dict[Any, Any]]:
     """Each row's list as given by the user: {item: score}, scores unchanged."""
     found = read_lists(cells)
@@ -236,14 +228,6 @@ def original(cells: Cells) -> list[dict[Any, Any]]:
     for row in np.flatnonzero(~cells.missing).tolist() if cells.listed is None else ():
         rows[row] = _scores(cells.values[row]) or rows[row]
     return rows
-
-
-def extended_orders(
-    labels: tuple[Any, ...], entries: Entries, utility: NDArray[Any], row: Any, site: Any, values: Any
-) -> NDArray[Any]:
-    """Lists from best to worst with predicted items inserted by their utility; the given order does not change."""
-    rows, sites = np.concatenate([entries.row, row]), np.concatenate([entries.site, site])
-    return as_orders(labels, rows, sites, np.concatenate([utility, values]), entries.n_rows)
 
 
 Pairs = tuple[tuple[Any, tuple[tuple[str, Any], ...]], ...]  # ((item, ((attribute, value), ...)), ...)
@@ -498,19 +482,16 @@ class Ratings(Standardised, ItemColumn):
             code = self._levels(cells, row, site, score)[:, None]
             return Block(self.sites, code=code, n_cuts=self.n_cuts, entries=entries)
         if self.by == "numbers":
-            return self._numbers(np.asarray(score, np.float64), entries)
+            location, scale = self.standard
+            z = ((np.asarray(score, np.float64) - location) / scale)[:, None]
+            point, jacobian = np.broadcast_to(np.True_, z.shape), np.broadcast_to(-np.log(scale), len(z))
+            return Block(self.sites, z, z, point, log_jacobian=jacobian, entries=entries)
         tier = tiers(row, score)
         if not self.is_listed:
             table = np.full((len(cells), len(self.items)), -1, np.int32)
             table[row, site] = tier
             return Block(self.sites, tier=table)
         return Block(self.sites, tier=tier[:, None], entries=entries)
-
-    def _numbers(self, score: FloatArray, entries: Entries) -> Block:
-        location, scale = self.standard
-        z = ((score - location) / scale)[:, None]
-        point, jacobian = np.broadcast_to(np.True_, z.shape), np.broadcast_to(-np.log(scale), len(z))
-        return Block(self.sites, z, z, point, log_jacobian=jacobian, entries=entries)
 
     def _sites(self, found: Listed, cells: Cells) -> NDArray[np.int64]:
         """Position of each entry's item among `items`, −1 if it is unknown and `unseen` allows it."""
@@ -561,20 +542,10 @@ class Ratings(Standardised, ItemColumn):
                 raise cells.error(int(row[entry]), problem + listing(self.levels, " < "), remedy)
         return code
 
-    def silent(self, n_rows: int) -> Block:
-        if not self.is_listed:
-            return super().silent(n_rows)
-        if self.by == "numbers":
-            return self._numbers(np.zeros(0), Entries.none(n_rows))
-        code, none = np.zeros((0, 1), np.int32), Entries.none(n_rows)
-        if self.by == "levels":
-            return Block(self.sites, code=code, n_cuts=self.n_cuts, entries=none)
-        return Block(self.sites, tier=code, entries=none)
-
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
         """Predicted lines as cells: {item: score}, or items from best to worst."""
         if self.by == "order":
-            return as_orders(self.labels, row, site, values, n_rows)
+            return super().list_cells(row, site, values, n_rows)
         cells = np.fromiter(({} for _ in range(n_rows)), object, n_rows)
         for at, item, value in zip(*(np.asarray(each).tolist() for each in (row, site, values)), strict=True):
             cells[at][self.labels[item]] = value
@@ -590,7 +561,7 @@ class Ratings(Standardised, ItemColumn):
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
         if self.by == "order":
-            return extended_orders(self.labels, entries, utility, row, site, values)
+            return super().extended(cells, row, site, values, entries, utility)
         new = self.list_cells(row, site, values, len(cells))
         return np.fromiter((old | more | old for old, more in zip(original(cells), new, strict=True)), object)
 

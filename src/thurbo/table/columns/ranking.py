@@ -14,20 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, Cells, Entries, FloatArray, IntArray, as_numbers
+from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray, as_numbers
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, check_names, check_pairs, mentioned
-from thurbo.table.columns.listed import (
-    LEAST_LISTED,
-    ListSettings,
-    as_orders,
-    best_first,
-    extended_orders,
-    from_table,
-    orders_are_listed,
-    tiers,
-)
+from thurbo.table.columns.listed import LEAST_LISTED, ListSettings, best_first, from_table, orders_are_listed, tiers
 from thurbo.table.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet, parse_order
 from thurbo.table.columns.values import Refused, listing, show
 
@@ -129,16 +120,8 @@ class Ranking(UtilityColumn):
         return self.context
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
-        """Predicted utilities of items as cells: the items from best to worst."""
-        return self._written(as_orders(self.labels, row, site, values, n_rows))
-
-    def extended(
-        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
-    ) -> NDArray[Any]:
-        return self._written(extended_orders(self.labels, entries, utility, row, site, values))
-
-    def _written(self, orders: NDArray[Any]) -> NDArray[Any]:
-        return np.fromiter((self._cell(order, self.cell_format != "lists") for order in orders), object, len(orders))
+        orders, is_text = super().list_cells(row, site, values, n_rows), self.cell_format != "lists"
+        return np.fromiter((self._cell(order, is_text) for order in orders), object, n_rows)
 
     def _cell(self, order: Iterable[Any], is_text: bool) -> Any:
         """Items from best to worst as a cell."""
@@ -216,9 +199,7 @@ class Ranking(UtilityColumn):
         return Block(self.sites, tier=place[:, None], entries=entries)
 
     def silent(self, n_rows: int) -> Block:
-        if not self.is_listed:
-            return replace(super().silent(n_rows), is_repeated=self.context)
-        return Block(self.sites, tier=np.zeros((0, 1), np.int32), entries=Entries.none(n_rows))
+        return replace(super().silent(n_rows), is_repeated=self.context)
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
         if isinstance(value, (OneOfStatement, TopSet)):

@@ -19,7 +19,7 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, Family, FloatArray, Tasks
 from thurbo.table.columns.forms.utilities import TaskForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, in_order
-from thurbo.table.columns.listed import ItemColumn, ListSettings, as_orders
+from thurbo.table.columns.listed import ItemColumn, ListSettings
 from thurbo.table.columns.statements import OrderStatement, parse_order
 from thurbo.table.columns.values import Refused, collection, is_label, listing, plain, show
 
@@ -150,7 +150,8 @@ class TaskColumn(ItemColumn, LabelledColumn):
         # Each item of a row once: it may be in several tasks.
         key = np.asarray(row, np.int64) * (int(np.max(site, initial=0)) + 1) + site
         first = np.sort(np.unique(key, return_index=True)[1])
-        orders = as_orders(self.labels, *(np.asarray(each)[first] for each in (row, site, values)), n_rows)
+        row, site, values = (np.asarray(each)[first] for each in (row, site, values))
+        orders = super().list_cells(row, site, values, n_rows)
         return np.fromiter(map(self._written, orders), object, n_rows)
 
     def _written(self, items: list[Any]) -> Any:

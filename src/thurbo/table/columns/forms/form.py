@@ -344,8 +344,6 @@ RIVALS = ("", "_marginal", "_logistic", "_boosting", "_both")
 
 # The model's under "", the baselines' under the other names; "_both" is the mean of "_logistic" and "_boosting".
 ByRival = dict[str, NDArray[Any]]
-
-
 _NONE: ByRival = {}
 
 
@@ -711,23 +709,24 @@ class LabelForm(Form):
         return self.column.codes(block) >= 0
 
     def test(self, trial: Trial) -> list[Tested]:
-        code, rows = self.column.codes(trial.block), trial.masked
+        code = self.column.codes(trial.block)
         rivals = label_rivals(trial, code, self.probabilities(trial.ask))
-        found = self._tested(trial.name, "label", code[rows], rivals, trial.weight[rows], trial.row)
+        found = self._tested(trial, trial.name, "label", code, rivals)
         expected = {rival: chance @ np.arange(chance.shape[1]) for rival, chance in rivals.items()}
-        return [found, *self._test_order(trial, code[rows], expected)]
+        return [found, *self._test_order(trial, code[trial.masked], expected)]
 
-    def _tested(
-        self, about: str, answer: str, code: IntArray, rivals: ByRival, weight: FloatArray, row: NDArray[Any]
-    ) -> Tested:
-        """Scores of labels: P(label) by each method, [answer, label], against the true codes."""
+    def _tested(self, trial: Trial, about: str, answer: str, code: IntArray, rivals: ByRival) -> Tested:
+        """Scores of labels: P(label) by each method, [answer, label], against the codes [line] that are known."""
+        known = code[trial.masked] >= 0
+        rivals = {rival: chance[known] for rival, chance in rivals.items()}
+        code, weight = code[trial.masked][known], trial.weight[trial.masked][known]
         true, parts = (np.arange(len(code)), code), dict[str, ByRival](code={"": np.asarray(code)})
         parts["score"] = {rival: np.log(np.maximum(chance[true], LEAST_CHANCE)) for rival, chance in rivals.items()}
         parts["right"] = {rival: (chance.argmax(axis=1) == code).astype(float) for rival, chance in rivals.items()}
         parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
         if self.column.has_order:
             parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
-        return Tested(about, self.column.kind, answer, row, weight, **parts)
+        return Tested(about, self.column.kind, answer, trial.row[known], weight, **parts)
 
     def answers(self, name: str, block: Block) -> Answers:
         code, labels = self.column.codes(block), tuple(map(word, self.column.answer_texts))

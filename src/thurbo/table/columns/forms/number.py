@@ -187,11 +187,17 @@ class NumberForm(form.Form):
     def _of_numbers(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """The scores of the numbers among the masked lines, `which`."""
         block, rows = trial.block, trial.masked[which]
-        ends = (np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper))
-        score, *others = self._predicted(trial.ask, guesses, *ends)
-        density = form.with_both({rival: np.exp(each) for rival, each in score.items()})
-        score = {rival: score.get(rival, np.log(np.maximum(each, 1e-300))) for rival, each in density.items()}
-        below, median, mean = map(form.with_both, others)
+        ends = [np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper)]
+        asked: dict[str, Ask | Normal] = {"": trial.ask, **guesses}
+        found, spread = {rival: self._score(each, *ends) for rival, each in asked.items()}, self._spread(trial.ask)
+        density = form.with_both({rival: np.exp(each) for rival, (each, _) in found.items()})
+        score = {rival: np.log(np.maximum(each, 1e-300)) for rival, each in density.items()}
+        score |= {rival: each for rival, (each, _) in found.items()}
+        below = form.with_both({rival: each for rival, (_, each) in found.items()})
+        median = {rival: self._to_user(guess.mean) for rival, guess in guesses.items()}
+        median = form.with_both({"": self._to_user(spread.quantile(0.5)), **median})
+        mean = {rival: self._mean(guess) for rival, guess in guesses.items()}
+        mean = form.with_both({"": spread.average(self._to_user), **mean})
         truth = self._truth(block)[rows]
         parts: dict[str, ByRival] = {
             "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in score.items()},
@@ -204,18 +210,6 @@ class NumberForm(form.Form):
     def _truth(self, block: Block) -> FloatArray:
         """The number of each line in the user's units, 0 in standard units if it is none."""
         return self.column.to_user(np.where(block.point[:, 0], block.lower[:, 0], 0.0))
-
-    def _predicted(self, ask: Ask, guesses: Guesses, lower: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
-        """By the model and each baseline: log density and P(z ≤ truth), medians and means in the user's units."""
-        asked: dict[str, Ask | Normal] = {"": ask, **guesses}
-        scores = {rival: self._score(each, lower, upper) for rival, each in asked.items()}
-        score, below = ({rival: each[part] for rival, each in scores.items()} for part in (0, 1))
-        spread = self._spread(ask)
-        median = {"": self._to_user(spread.quantile(0.5))}
-        median |= {rival: self._to_user(guess.mean) for rival, guess in guesses.items()}
-        mean = {"": spread.average(self._to_user)}
-        mean |= {rival: self._mean(guess) for rival, guess in guesses.items()}
-        return score, below, median, mean
 
     def _score(self, ask: Ask | Normal, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log density and P(· ≤ truth) of numbers, whose ends are equal."""

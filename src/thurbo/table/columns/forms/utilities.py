@@ -59,13 +59,10 @@ class ChoiceForm(LabelForm):
         return self._test_favourite(trial, trial.name, "label", trial.ask.largest()[0])
 
     def _test_favourite(self, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
-        code, rows = trial.block.label, trial.masked
-        kept = code[rows] >= 0
-        if not kept.any():
+        code = trial.block.label
+        if not (code[trial.masked] >= 0).any():
             return []
-        rivals = {rival: values[kept] for rival, values in form.label_rivals(trial, code, chance).items()}
-        weight, row = trial.weight[rows][kept], trial.row[kept]
-        return [self._tested(about, answer, code[rows][kept], rivals, weight, row)]
+        return [self._tested(trial, about, answer, code, form.label_rivals(trial, code, chance))]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         return form.standing(block), block.takes_part.any(axis=1) & shown
