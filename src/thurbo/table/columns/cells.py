@@ -138,10 +138,11 @@ class Cells:
             return [plain(number) for number in numbers] if is_short else numbers.tolist(), code
         # One dictionary look-up per cell, in the interpreter's C loops; 1, 1.0 and True are one key.
         listed = present.tolist()
+        left = iter(listed)
         try:
-            distinct = dict.fromkeys(listed)
-        except TypeError:
-            position = int(next(place for place in observed if not _is_hashable(self.values[place])))
+            distinct = dict.fromkeys(left)
+        except TypeError:  # at the last value that was read
+            position = int(observed[len(listed) - len(list(left)) - 1])
             problem = f"{show(self.values[position])} is a collection, not one value"
             raise self.error(position, problem, "give the column one value per cell, or Ignore it") from None
         merged: dict[Any, int] = {}
@@ -169,14 +170,6 @@ class Cells:
             kind = InfeasibleEvidence if isinstance(why, Contradiction) else SchemaError
             raise kind(why.problem, row=self.rows[first], column=self.name, remedy=why.remedy)
         return found, which
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
@@ -241,11 +234,6 @@ class Entries(NamedTuple):
     def row(self) -> NDArray[np.int64]:
         """Row of each entry, [entry]."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.start))
-
-    @classmethod
-    def none(cls, n_rows: int) -> Entries:
-        """Rows whose lists are all empty."""
-        return cls(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32))
 
 
 class Tasks(NamedTuple):

@@ -276,7 +276,7 @@ class Column(ABC):
     @property
     def answer_texts(self) -> tuple[str, ...]:
         """Display text of each of `answer_labels`."""
-        return self.texts
+        return self.texts if self.answer_labels == self.labels else tuple(map(str, self.answer_labels))
 
     def answers_of(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
@@ -414,7 +414,7 @@ class Column(ABC):
     def silent(self, n_rows: int) -> Block:
         """The block of this column for rows without answers."""
         code = np.full((0, 1) if self.is_listed else (n_rows, len(self.sites)), -1, np.int32)
-        entries = Entries.none(n_rows) if self.is_listed else None
+        entries = Entries(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32)) if self.is_listed else None
         return Block(self.sites, code=code, n_cuts=self.n_cuts, family=self.family, entries=entries)
 
     def to_dict(self) -> dict[str, Any]:

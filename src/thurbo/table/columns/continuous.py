@@ -27,7 +27,6 @@ from thurbo.table.columns.numbers import (
     Precision,
     amount,
     check_precision,
-    date_text,
     frequent_and_even,
     normal_scores,
     piecewise_linear,
@@ -225,7 +224,8 @@ class MeasuredColumn(Standardised, Column):
         """Numbers in the user's units as cells; days are dates again."""
         if self.parse not in DATES:
             return numbers
-        return np.asarray([None if np.isnan(number) else date_text(number) for number in numbers], object)
+        days = np.round(np.where(np.isnan(numbers), 0.0, numbers)).astype("datetime64[D]")
+        return np.where(np.isnan(numbers), None, days.astype(str).astype(object))
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         """Numbers in the user's units as the columns of the table that `source_columns` names."""

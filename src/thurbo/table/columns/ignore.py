@@ -187,20 +187,16 @@ class Inequality(Unmodelled):
         linear: list[LinearRow] = []
         for row in np.flatnonzero(~cells.missing):
             with cells.at(int(row)) if self.unseen == "error" else suppress(Refused):
-                linear += [LinearRow(int(row), *statement) for statement in _statements(cells.values[row])]
+                value = cells.values[row]
+                listed = collection(value)
+                if listed is None or isinstance(value, (set, frozenset)):
+                    raise Refused(f"{show(value)} is not a list of inequalities", _EXAMPLE)
+                is_one = len(listed) == 3 and isinstance(listed[0], Mapping)  # one inequality without a list
+                linear += [LinearRow(int(row), *_statement(each)) for each in ((listed,) if is_one else listed)]
         return replace(self.silent(len(cells)), linear=tuple(linear), family="measured")
 
     def describe(self) -> str:
         return "inequalities between sites"
-
-
-def _statements(value: Any) -> list[tuple[dict[str, float], float, float]]:
-    listed = collection(value)
-    if listed is None or isinstance(value, (set, frozenset)):
-        raise Refused(f"{show(value)} is not a list of inequalities", _EXAMPLE)
-    if len(listed) == 3 and isinstance(listed[0], Mapping):
-        listed = (listed,)  # one inequality without a list
-    return [_statement(entry) for entry in listed]
 
 
 def _statement(entry: Any) -> tuple[dict[str, float], float, float]:

@@ -415,10 +415,6 @@ class Ratings(Standardised, ItemColumn):
         return self.levels or () if self.by == "levels" else self.labels
 
     @property
-    def answer_texts(self) -> tuple[str, ...]:
-        return tuple(map(str, self.answer_labels))
-
-    @property
     def has_order(self) -> bool:
         return self.by == "levels"
 

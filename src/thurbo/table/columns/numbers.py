@@ -95,11 +95,6 @@ def days(text: str, day_first: bool = False) -> float | None:
     return moment.timestamp() / 86400
 
 
-def date_text(number: float) -> str:
-    """The day of a number of days since 1970-01-01: "2014-11-03"."""
-    return datetime.fromtimestamp(round(number) * 86400, UTC).strftime("%Y-%m-%d")
-
-
 MOST_DECIMALS = 8  # numbers with more decimals are not rounded
 ROUNDING_ERROR = 8  # units in the last place: 0.1 + 0.2 has one decimal
 LARGEST_WHOLE = 2.0**53  # above it floats have no units digit

@@ -293,7 +293,6 @@ class Choice(TaskColumn):
     """
 
     kind: ClassVar[str] = "choice"
-    mappings: ClassVar[tuple[str, ...]] = ()
     picks: ClassVar[tuple[str, ...]] = ("chosen",)  # settings that name columns of answers, and keys of a task
     what: ClassVar[str] = "choices among"
     shown: Any = field(default=None, kw_only=True)
@@ -347,8 +346,9 @@ class Choice(TaskColumn):
             return (name,)
         if self.available:
             return (name, *(column for _, column in self.shown))
-        sets = () if self._has_fixed_sets else tuple(column for each in self.shown for column in each)
-        return tuple(dict.fromkeys((*sets, *(column for _, own in self._answers for column in own))))
+        sets = () if self._has_fixed_sets else self.shown
+        answers = (own for _, own in self._answers)
+        return tuple(dict.fromkeys(column for each in (*sets, *answers) for column in each))
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.available and self.items is None:
@@ -374,9 +374,13 @@ class Choice(TaskColumn):
         return self._tiers(tuple(map(plain, shown)), given)
 
     def _tiers(self, shown: tuple[Any, ...], given: Mapping[str, Any]) -> Tiers:
-        """A task from the items shown and the answers."""
-        best = self._picked(shown, given["chosen"])
-        return best, tuple(item for item in shown if item not in best)
+        """A task from the items shown and the answers: the best, the rest, and the worst if it was asked for."""
+        first, last = (self._picked(shown, given[name]) if name in given else () for name in (self.picks[0], "worst"))
+        both = set(first) & set(last)
+        if both:
+            raise Refused(f"{show(next(iter(both)))} is both the best and the worst", "give two items")
+        rest = tuple(item for item in shown if item not in (*first, *last))
+        return tuple(tier for tier in (first, rest, last) if tier)
 
     def _picked(self, shown: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
         """The chosen items of a set: by label, or by position from 1 if no item has this label."""
@@ -460,12 +464,3 @@ class BestWorst(Choice):
             return [tiers]
         best, rest, worst = tiers
         return [(best, (*rest, *worst)), (rest, worst)]
-
-    def _tiers(self, shown: tuple[Any, ...], given: Mapping[str, Any]) -> Tiers:
-        ends = {name: self._picked(shown, value) for name, value in given.items()}
-        both = set(ends.get("best", ())) & set(ends.get("worst", ()))
-        if both:
-            raise Refused(f"{show(next(iter(both)))} is both the best and the worst", "give two items")
-        named = {item for own in ends.values() for item in own}
-        rest = tuple(item for item in shown if item not in named)
-        return tuple(tier for tier in (ends.get("best", ()), rest, ends.get("worst", ())) if tier)
