@@ -62,9 +62,8 @@ class LabelledColumn(Column):
     names: Mapping[Any, str] | tuple[tuple[Any, str], ...] = field(default=(), kw_only=True)  # stored as pairs
 
     @property
-    def _names(self) -> tuple[tuple[Any, str], ...]:
-        stored: Any = self.names
-        return stored
+    def _names(self) -> dict[Any, str]:
+        return dict(self.names)
 
     @property
     def _pairs(self) -> tuple[tuple[Any, Any], ...]:
@@ -77,7 +76,7 @@ class LabelledColumn(Column):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        names = dict(self._names)
+        names = self._names
         return tuple(str(names.get(label, label)) for label in self.labels)
 
     @classmethod
@@ -93,22 +92,22 @@ class LabelledColumn(Column):
         """Position of each label, and of each name that is unambiguous."""
         found: dict[Any, int] = {label: place for place, label in enumerate(self.labels)}
         written = {str(label): place for place, label in enumerate(self.labels)}
-        count, named = Counter(self.texts), dict(self._names)
+        count, names = Counter(self.texts), self._names
         for place, (label, text) in enumerate(zip(self.labels, self.texts, strict=True)):
-            if label in named and count[text] == 1 and written.get(text, place) == place:
+            if label in names and count[text] == 1 and written.get(text, place) == place:
                 found.setdefault(text, place)
         return found
 
     def meant(self, values: Iterable[Any]) -> list[Any]:
         """Labels of values that are labels or names, each once; without values that are declared missing."""
-        names, gone = dict(self._names), dict(self.declared_missing)
+        names, gone = self._names, dict(self.declared_missing)
         count = Counter(names.values())
         label_of = {text: label for label, text in names.items() if count[text] == 1 and text not in names}
         return [label for label in dict.fromkeys(label_of.get(value, value) for value in values) if label not in gone]
 
     def possible(self, found: Iterable[Any]) -> list[Any]:
         """Labels that have a name, and labels of the values in `found`."""
-        return self.meant([*dict(self._names), *found])
+        return self.meant([*self._names, *found])
 
     def index(self, cells: Cells) -> dict[Any, int]:
         """Position of each label, which may also be given as text; raises an error if the labels are not known."""
@@ -167,8 +166,7 @@ class SpreadColumn(LabelledColumn):
 
     @property
     def label_of_source(self) -> dict[str, str]:
-        names = dict(self._names)
-        return {column: str(names.get(label, label)) for label, column in self._spread}
+        return {column: str(self._names.get(label, label)) for label, column in self._spread}
 
     def separated(self) -> dict[str, Column]:
         return {column: self.registered["binary"](missing=self.missing) for _, column in self._spread}

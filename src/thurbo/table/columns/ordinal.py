@@ -164,7 +164,7 @@ class Binary(SpreadChoice, LevelColumn):
             )
         true = None if self.true is None else next(iter(self.meant([self.true])), None)
         if true is None:
-            true = next((label for label in distinct if is_affirmative(dict(self._names).get(label, ""))), None)
+            true = next((label for label in distinct if is_affirmative(self._names.get(label, ""))), None)
         if true is not None and true not in distinct and len(distinct) == 2:
             problem = f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}"
             remedy = f"{suggestion(self.true, distinct)}use Binary(true=...) with one of the two"
