@@ -77,13 +77,6 @@ class Cells:
         own = self.values[rows], self.missing[rows], self.rows[rows]
         return Cells(self.name, *own, self.ordered_levels, parts, listed)
 
-    def counted(self, weight: FloatArray | None) -> tuple[Cells, FloatArray]:
-        """The cells of positive weight and their weights, one each if there are none: [row]."""
-        if weight is None or np.all(weight > 0):
-            return self, np.ones(len(self)) if weight is None else weight
-        counts = np.flatnonzero(weight > 0)
-        return self.take(counts), weight[counts]
-
     def error(self, position: int, problem: str, remedy: str) -> SchemaError:
         """The error for one cell, which names its row and column."""
         return SchemaError(problem, row=self.rows[position], column=self.name, remedy=remedy)

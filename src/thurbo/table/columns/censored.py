@@ -407,24 +407,16 @@ class Banded(SpreadChoice, MeasuredColumn):
             return self._interval(value)
         if is_label(value) and value in places:
             return self._from_to(places[value], places[value])
-        number = self._number(value)
-        if number is None:
-            raise self.unknown(value)
-        return number, number
+        if not isinstance(value, bool) and all(isinstance(label, str) for label in self.labels):
+            with suppress(TypeError, ValueError, OverflowError):
+                number = float(value)
+                if np.isfinite(number) and (self.transform != "log" or number > 0):
+                    return number, number
+        raise self.unknown(value)
 
     def _from_to(self, low: int, high: int) -> Ends:
         lower, upper = self.edges
         return float(lower[low]), float(upper[high])
-
-    def _number(self, value: Any) -> float | None:
-        """The cell as a number; None if labels are numbers themselves, or if the number cannot be used."""
-        if isinstance(value, bool) or any(not isinstance(label, str) for label in self.labels):
-            return None
-        with suppress(TypeError, ValueError, OverflowError):
-            number = float(value)
-            if np.isfinite(number) and (self.transform != "log" or number > 0):
-                return number
-        return None
 
     def unknown(self, label: Any) -> Refused:
         near = suggestion(label, (*self.labels, *self.texts)) if isinstance(label, str) else ""

@@ -96,7 +96,11 @@ class Column(ABC):
 
     def fit(self, cells: Cells, weight: FloatArray | None = None) -> Self:
         """Learn from cells what encoding needs: levels, or location and scale; weight 2 is two cells, 0 is none."""
-        return self._fit(*cells.counted(weight))
+        weight = np.ones(len(cells)) if weight is None else weight
+        counts = np.flatnonzero(weight > 0)
+        if len(counts) == len(cells):
+            return self._fit(cells, weight)
+        return self._fit(cells.take(counts), weight[counts])
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         """`fit` to cells with positive weights, [row]; by default there is nothing to learn."""
