@@ -112,30 +112,24 @@ class NumberForm(form.Form):
 
     def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(number is in each of some bands), which have equal shares over all answers."""
-        found = self._spread(ask)
-        return np.diff(self._at_edges(found, ask), axis=1)
+        return np.diff(self._in_bands(ask)[2], axis=1)
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
-        return self._edges(self._spread(ask), ask)
+        return self._in_bands(ask)[1]
 
-    def _edges(self, found: Distribution, ask: Ask) -> FloatArray:
-        """Ends of the bands in standard units, the first and last of them beyond all numbers."""
-        if ask.bands_at is not None:
-            return ask.bands_at
-        overall = found.distribution.mean(axis=0)
-        inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, overall, found.grid)
-        return np.concatenate([found.grid[:1], inner, found.grid[-1:]])
-
-    def _at_edges(self, found: Distribution, ask: Ask) -> FloatArray:
-        """P(· ≤ end) of the bands, [answer, end]; 0 and 1 at the first and the last."""
-        below = found.below(self._edges(found, ask))
+    def _in_bands(self, ask: Ask) -> tuple[Distribution, FloatArray, FloatArray]:
+        """The distribution, the ends of its bands in standard units, and P(· ≤ end), [answer, end], from 0 to 1."""
+        found, edges = self._spread(ask), ask.bands_at
+        if edges is None:
+            inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, found.distribution.mean(axis=0), found.grid)
+            edges = np.concatenate([found.grid[:1], inner, found.grid[-1:]])
+        below = found.below(edges)
         below[:, 0], below[:, -1] = 0.0, 1.0
-        return below
+        return found, edges, below
 
     def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
-        found, rows = self._spread(ask), np.arange(len(outcome))
-        below = self._at_edges(found, ask)
+        (found, _, below), rows = self._in_bands(ask), np.arange(len(outcome))
         low, high = below[rows, outcome], below[rows, outcome + 1]
         if within is not None:
             low, high = found.below(np.concatenate([within.lower, within.upper], axis=1)).T
