@@ -121,13 +121,10 @@ class MultiSelect(SpreadColumn):
         if self.options is not None:
             return replace(self, cell_format=form)
         found = self.possible(option for value in distinct for option in self._ticked(value))
-        for option in found:
-            if not is_label(option):
-                remedy = "use MultiSelect([...]) with all options"
-                raise SchemaError(f"{show(option)} cannot be an option", column=cells.name, remedy=remedy)
-        if not found:
-            remedy = "use MultiSelect([...]) with all options, or use Ignore()"
-            raise SchemaError("no cell names an option", column=cells.name, remedy=remedy)
+        wrong = [f"{show(option)} cannot be an option" for option in found if not is_label(option)]
+        if wrong or not found:
+            problem, remedy = [*wrong, "no cell names an option"][0], "use MultiSelect([...]) with all options"
+            raise SchemaError(problem, column=cells.name, remedy=remedy if wrong else f"{remedy}, or use Ignore()")
         return replace(self, cell_format=form, options=in_order(found))
 
     def encode(self, cells: Cells) -> Block:
