@@ -320,8 +320,8 @@ class TaskForm(OrderForm):
         if not len(lines):
             return []
         tier, site = block.by_task(block.tier[lines, 0]), block.by_task(block.lists.site[lines])
-        shown = ~trial.is_masked
-        usual, log_tie, log_win = _usual(block, shown, trial.weight), *_of_ties(block, shown, trial.weight)
+        shown = trial.weight * ~trial.is_masked
+        usual, log_tie, log_win = _usual(block, shown), *_of_ties(block, shown)
         alone = log_plackett_luce(usual[site], tier) + np.where(tier.max(axis=1) > 0, log_win, log_tie)
         scores = _floored({"": trial.ask.orders(tier), "_marginal": alone})
         mean = block.by_task(trial.ask.utility()[0])
@@ -343,10 +343,10 @@ class TaskForm(OrderForm):
         """The utilities of a model without differences between rows, and the threshold of ties at their share."""
         assert block.tasks is not None
         lines = form.line_weight(block, weight)
-        utility = _usual(block, np.ones(len(lines), bool), lines)
+        utility = _usual(block, lines)
         if block.tasks.noise == "normal":
             utility = utility * CLOSER_SCALE
-        share = np.exp(_of_ties(block, np.ones(len(lines), bool), lines)[0])
+        share = np.exp(_of_ties(block, lines)[0])
         scale = float(np.sqrt(2.0) * ndtri(0.5 + 0.5 * share)) if block.tasks.has_ties else 1.0
         return form.Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
 
@@ -394,26 +394,26 @@ def log_plackett_luce(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
     return total
 
 
-def _of_ties(block: Block, shown: BoolArray, weight: FloatArray) -> tuple[float, float]:
-    """log of the share of shown pairs that are ties, and of those that are not, half a pair added: 0 without ties."""
+def _of_ties(block: Block, weight: FloatArray) -> tuple[float, float]:
+    """log of the share of pairs that are ties, and of those that are not, half a pair added: 0 without ties."""
     assert block.tasks is not None
     if not block.tasks.has_ties:
         return 0.0, 0.0
     tier = block.by_task(block.tier[:, 0])
-    counts = block.by_task(weight * shown)[:, 0] * (tier.min(axis=1) >= 0)
+    counts = block.by_task(weight)[:, 0] * (tier.min(axis=1) >= 0)
     tied = tier.max(axis=1) == 0
     tie, win = (float(counts @ which) + 0.5 for which in (tied, ~tied))
     return float(np.log(tie / (tie + win))), float(np.log(win / (tie + win)))
 
 
-def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
-    """One utility for each item, by maximum likelihood of the shown tasks with Gumbel noise and a weak prior: [item].
+def _usual(block: Block, weight: FloatArray) -> FloatArray:
+    """One utility for each item, by maximum likelihood of the tasks with Gumbel noise and a weak prior: [item].
 
-    Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner.
+    Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner. Tasks
+    count by the `weight` of their lines.
     """
-    kept = block.by_task(shown & block.observed[:, 0]).any(axis=1)
-    tier = block.by_task(block.tier[:, 0])[kept]
-    site, weight = block.by_task(block.lists.site)[kept], block.by_task(lines)[kept][:, :1]
+    kept = block.by_task(weight)[:, 0] > 0
+    tier, site, weight = (block.by_task(each)[kept] for each in (block.tier[:, 0], block.lists.site, weight))
     n_sites = len(block.sites)
     utility = np.zeros(n_sites)
     top = tier.max(axis=1, keepdims=True)
