@@ -231,10 +231,7 @@ class Column(ABC):
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
-        """Cells with predicted items added, in the listed layout: by their utility between the given entries.
-
-        `utility` is that of the given entries, whose order does not change.
-        """
+        """Cells with predicted items added, in the listed layout; `utility` places the given entries among them."""
         rows, sites = np.concatenate([entries.row, row]), np.concatenate([entries.site, site])
         return self.list_cells(rows, sites, np.concatenate([utility, values]), entries.n_rows)
 

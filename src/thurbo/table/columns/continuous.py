@@ -110,10 +110,7 @@ class MeasuredColumn(Standardised, Column):
         return self.standard
 
     def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
-        """The column with its map to standard units fitted to intervals (or numbers) in the user's units.
-
-        `weight` says how many answers each of them stands for; None is one each.
-        """
+        """The column with its map to standard units fitted to intervals or numbers in the user's units, by weight."""
         known = np.isfinite(lower) | np.isfinite(upper)
         fitted, own = self, (np.ones(len(lower)) if weight is None else weight)[known]
         if self.transform == "rank-normal":

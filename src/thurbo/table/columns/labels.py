@@ -175,10 +175,7 @@ class SpreadColumn(LabelledColumn):
         return tuple(column for _, column in self._spread) or (name,)
 
     def _found_marks(self, parts: Mapping[str, Cells]) -> tuple[Marks, bool]:
-        """How each column says that its label was chosen, and whether any column has a value for "not chosen".
-
-        A column without a cell that says so is marked as most others are.
-        """
+        """How each column says that its label was chosen, or else most others do; and whether any says "not chosen"."""
         seen = [self._values_of(parts.get(name), label) for label, name in self._spread]
         columns = list(zip(seen, self._spread, strict=True))
         found = [_pair(values, label, name, parts.get(name), self) for values, (label, name) in columns]
@@ -199,10 +196,7 @@ class SpreadColumn(LabelledColumn):
         return [] if part is None else [value for value in part.factorise()[0] if value not in gone]
 
     def _read_marks(self, cells: Cells, marks: Marks) -> IntArray:
-        """What each cell says about the label of its column, [row, label]: YES, NO, BLANK or REFUSED.
-
-        The first cell that says none of these is an error, unless such cells count as missing.
-        """
+        """What each cell says about the label of its column, [row, label]: YES, NO, BLANK or, if allowed, REFUSED."""
         code = np.full((len(cells), len(self._spread)), BLANK, np.int32)
         gone, other = dict.fromkeys(dict(self.declared_missing), BLANK), REFUSED if self.ticked is None else NO
         for place, ((label, name), (no, yes)) in enumerate(zip(self._spread, marks, strict=True)):

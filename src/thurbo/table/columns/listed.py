@@ -294,10 +294,7 @@ def as_pairs(given: Any) -> Pairs:
 
 @lru_cache(maxsize=64)
 def design_of(labels: tuple[Any, ...], pairs: Pairs, constants: bool) -> Design:
-    """The design of a column's items: numbers standardised, other values by level.
-
-    An item without attributes has the mean of all others.
-    """
+    """The design of a column's items: numbers standardised, others by level; the mean for items without attributes."""
     found = []
     for name in dict.fromkeys(name for _, own in pairs for name, _ in own):
         values = [value for _, own in pairs if (value := dict(own).get(name)) is not None]

@@ -278,10 +278,7 @@ class Form(ABC):
         return np.zeros((n_sites, 1)), np.ones(n_sites)
 
     def _test_order(self, trial: Trial, truth: NDArray[Any], values: ByRival) -> list[Tested]:
-        """Accuracy of ranking: of two masked items of one row with different scores, is the better predicted higher?
-
-        `truth` are the scores of the masked lines, `values` what each method expects, [answer].
-        """
+        """Accuracy of ranking two masked items of a row, by their scores and by what each method expects, [answer]."""
         if trial.block.entries is None:
             return []
         better, worse = pairs_of(trial.row, truth)
@@ -455,10 +452,7 @@ def _bin_of(confidence: FloatArray) -> NDArray[Any]:
 
 
 def surprises(tests: Iterable[Tested], least: int = 3) -> list[dict[str, Any]]:
-    """Labels that were given although they were at most half as probable as usual, the largest share first.
-
-    `n` of `of` answers with this label, given by at least `least` rows.
-    """
+    """Labels that `n` of `of` answers give, at least so many, though at most half as probable as usual; by share."""
     found = []
     for test in tests:
         if test.answer not in ("label", "favourite") or "" not in test.code or "_marginal" not in test.score:
@@ -527,7 +521,7 @@ def spread(z: FloatArray, weight: FloatArray | None = None) -> tuple[float, floa
 
 
 def normal(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Mean and deviation by maximum likelihood of shown numbers (equal ends) and intervals, in standard units.
+    """Mean and deviation of shown numbers (equal ends) and intervals in standard units, the most likely ones.
 
     A weak prior (the standard normal) keeps both finite for any data.
     """
@@ -614,10 +608,7 @@ def features(block: Block, values: FloatArray, shown: BoolArray) -> tuple[FloatA
 
 
 def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
-    """Difference of each item's mean from that of all items, in standard deviations, shrunk if few answers: [site].
-
-    `level` and `weight` are those of each line.
-    """
+    """Difference of each item's mean level [line] from that of all, in standard deviations, shrunk if few answers."""
     site, n_sites = block.lists.site, len(block.sites)
     if not weight.any():
         return np.zeros(n_sites)

@@ -409,8 +409,7 @@ def _of_ties(block: Block, weight: FloatArray) -> tuple[float, float]:
 def _usual(block: Block, weight: FloatArray) -> FloatArray:
     """One utility for each item, by maximum likelihood of the tasks with Gumbel noise and a weak prior: [item].
 
-    Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner. Tasks
-    count by the `weight` of their lines.
+    Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner.
     """
     kept = block.by_task(weight)[:, 0] > 0
     tier, site, weight = (block.by_task(each)[kept] for each in (block.tier[:, 0], block.lists.site, weight))
