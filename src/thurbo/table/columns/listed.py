@@ -555,8 +555,9 @@ class Ratings(Standardised, ItemColumn):
     ) -> NDArray[Any]:
         if self.by == "order":
             return super().extended(cells, row, site, values, entries, utility)
-        new = self.list_cells(row, site, values, len(cells))
-        return np.fromiter((old | more | old for old, more in zip(original(cells), new, strict=True)), object)
+        given, new = original(cells), self.list_cells(row, site, values, len(cells))
+        # Given items come first, and their scores do not change.
+        return np.fromiter((old | more | old for old, more in zip(given, new, strict=True)), object)
 
     def describe(self) -> str:
         if self.items is None:
