@@ -448,11 +448,11 @@ class Ratings(Standardised, ItemColumn):
         if by == "auto" and any(len(np.unique(some)) > MOST_LEVELS for some in (found.score[:10_000], found.score)):
             return "numbers", None
         distinct = np.unique(found.score).tolist()
-        if len(distinct) < 2 and by == "auto":
-            return "order", None
-        if len(distinct) < 2:
+        if len(distinct) >= 2:
+            return "levels", tuple(int(value) if float(value).is_integer() else value for value in distinct)
+        if by != "auto":
             raise SchemaError("all scores are equal", column=name, remedy='give levels=[...], or by="order"')
-        return "levels", tuple(int(value) if float(value).is_integer() else value for value in distinct)
+        return "order", None
 
     def encode(self, cells: Cells) -> Block:
         if self.items is None:

@@ -125,10 +125,10 @@ class Precision(NamedTuple):
         The range grows to all known ends. It has no end on a side where an interval is open: the number that it
         contains can be anything there.
         """
-        ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
         known = np.isfinite(lower) | np.isfinite(upper)
-        if not len(ends):
+        if not known.any():
             return self
+        ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
         decimals, lowest, highest = self
         if not np.isinf(lower[known]).any():
             lowest = min(float(ends.min()), np.inf if lowest is None else lowest)
@@ -192,8 +192,7 @@ _NO_STEP = 1e-9  # of probability or score
 def distribution(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P(e ≤ ·) at the ends of intervals: the self-consistent estimate (Turnbull, 1976); mid-ranks for points.
 
-    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)). An answer
-    counts by its weight, and n answers are weights that sum to n.
+    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)).
     """
     knots, n = np.unique(np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])), float(weight.sum())
     if len(knots) == 0:
@@ -275,8 +274,7 @@ def scores_of_rounded(
     Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible; a
     quarter of an answer of the first and of the last number is for numbers beyond them. Of many different numbers,
     frequent ones have knots of their own, and others some of theirs, so that these are smooth. Answers in `intervals`
-    (lower and upper ends, and weights) are divided among the numbers that are observed there. A weight says how many
-    answers a number, or an interval, stands for.
+    (lower and upper ends, and weights) are divided among the numbers that are observed there.
     """
     values, count = _counted(numbers, unit, weight, *intervals)
     low, high = values - 0.5 * unit, values + 0.5 * unit
