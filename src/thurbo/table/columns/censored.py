@@ -114,8 +114,8 @@ class Censored(MeasuredColumn):
 
     def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
         fitted = super().learn(lower, upper, weight)
-        undeclared = [name for name in ("lowest", "highest") if getattr(self, name) is None]
-        return replace(fitted, **dict.fromkeys(undeclared))
+        undeclared: dict[str, Any] = {name: None for name in ("lowest", "highest") if getattr(self, name) is None}
+        return replace(fitted, **undeclared)
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         least, most = self.declared_range

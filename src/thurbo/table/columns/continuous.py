@@ -222,7 +222,9 @@ class MeasuredColumn(Standardised, Column):
         if self.parse not in DATES:
             return numbers
         days = np.round(np.where(np.isnan(numbers), 0.0, numbers)).astype("datetime64[D]")
-        return np.where(np.isnan(numbers), None, days.astype(str).astype(object))
+        cells = days.astype(str).astype(object)
+        cells[np.isnan(numbers)] = None
+        return cells
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         """Numbers in the user's units as the columns of the table that `source_columns` names."""

@@ -459,8 +459,8 @@ class Ratings(Standardised, ItemColumn):
             raise not_fitted(self, "items", cells.name)
         found = read_lists(cells)
         if self.by in ("levels", "numbers") and found.ordered and len(found.score):
-            scale = f" {listing(self.levels, ' < ')}" if self.levels else ""
-            problem = f"the cell is a list from best to worst, without scores{scale}"
+            levels = f" {listing(self.levels, ' < ')}" if self.levels else ""
+            problem = f"the cell is a list from best to worst, without scores{levels}"
             raise SchemaError(problem, column=cells.name, remedy='give {item: score}, or fit Ratings(by="order")')
         site = self._sites(found, cells)
         row = np.repeat(np.arange(len(cells), dtype=np.int32), np.diff(found.start))

@@ -239,7 +239,8 @@ def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[Flo
     """At most so many knots: even steps of probability in the middle, even steps of score in the tails."""
     if len(knots) <= most:
         return knots, probability
-    tails = ndtr(np.linspace(*ndtri(probability[[0, -1]].clip(1e-9, 1 - 1e-9)), 2 * most // 5))
+    lowest, highest = ndtri(probability[[0, -1]].clip(1e-9, 1 - 1e-9))
+    tails = ndtr(np.linspace(lowest, highest, 2 * most // 5))
     targets = np.concatenate([np.linspace(0, 1, 3 * most // 5 - 2), tails])
     chosen = np.searchsorted(probability, targets).clip(0, len(knots) - 1)
     chosen = np.unique([0, *chosen, len(knots) - 1])

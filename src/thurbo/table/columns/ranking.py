@@ -235,7 +235,7 @@ class Ranking(UtilityColumn):
         """Tiers of the columns that hold a rank or score for each item: [row, item]."""
         numbers = np.full((len(cells), len(self.labels)), np.nan)
         # Files use 0 for an item that was not ranked.
-        what, least, wanted = "rank", 1, "a number from 1, the best, upwards"
+        what, least, wanted = "rank", 1.0, "a number from 1, the best, upwards"
         if self.scores is not None:
             what, least, wanted = "score", -np.inf, "a finite number"
         for item, name in self._pairs:
