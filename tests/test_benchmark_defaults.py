@@ -84,10 +84,9 @@ def test_the_report_counts_verdicts(
 
 def made(kind: str, sure: np.ndarray, right: np.ndarray, row: np.ndarray | None = None) -> form.Tested:
     """Answers to one question of this kind, by default of different rows."""
-    column: Any = type("Column", (), {"kind": kind})
     row = np.arange(len(sure)) if row is None else row
     parts = {"confidence": {"": sure}, "right": {"": right.astype(float)}}
-    return form.Tested.of(f"a {kind} one", column, "label", row, np.ones(len(sure)), **parts)
+    return form.Tested(f"a {kind} one", kind, "label", row, np.ones(len(sure)), **parts)
 
 
 def test_calibration_is_that_of_all_binary_and_ordinal_answers() -> None:

@@ -20,7 +20,6 @@ MODULES = (
     "thurbo.item_queries",
     "thurbo.cross_evaluation",
     "thurbo.fit.settings",
-    "thurbo.table.columns.banded",
     "thurbo.table.columns.ordinal",
     "thurbo.table.columns.censored",
     "thurbo.table.columns.categorical",
@@ -33,7 +32,6 @@ MODULES = (
     "thurbo.table.columns.ordinal",
     "thurbo.table.columns.tasks",
     "thurbo.table.columns.ranking",
-    "thurbo.table.columns.ratings",
     "thurbo.table.columns.statements",
 )
 FINDER = doctest.DocTestFinder(exclude_empty=True)

@@ -52,8 +52,8 @@ def pack_lists(lists: Lists, most: int) -> Buckets:
     entries, code = Entries(lists.start, lists.site), lists.code[:, None].astype(np.int32)
     sites = tuple(f"i{k}" for k in range(N_ITEMS))
     if lists.are_levels:
-        return pack([Block.levels(code, 2, None, sites, entries)], "exclude", most_widths=most)
-    return pack([Block.orders(code, None, sites, entries=entries)], "exclude", most_widths=most)
+        return pack([Block(sites, code=code, n_cuts=2, entries=entries)], "exclude", most_widths=most)
+    return pack([Block(sites, tier=code, entries=entries)], "exclude", most_widths=most)
 
 
 def some_lists(seed: int, n_rows: int = 6, levels: bool = True) -> tuple[Lists, np.ndarray]:

@@ -493,8 +493,8 @@ def test_names_are_read_wherever_labels_are() -> None:
 
 def test_a_name_that_could_mean_two_labels_means_none() -> None:
     for column in (tb.Ordinal([1, 2, 3], names={1: "x", 2: "x"}), tb.Ordinal(["a", "b"], names={"a": "b"})):
-        assert "x" not in column.lookup()
-        assert column.lookup().get("b", 1) == 1, "a label comes before another's name"
+        assert "x" not in column.lookup
+        assert column.lookup.get("b", 1) == 1, "a label comes before another's name"
     with pytest.raises(SchemaError, match='level "x"'):
         tb.Ordinal([1, 2, 3], names={1: "x", 2: "x"}).encode(cells_of(["x"]))
     with pytest.raises(SchemaError, match="text"):

@@ -193,17 +193,17 @@ class Codec:
             low, high = np.full((2, *shape), -1, np.int32)
             for number, ends in enumerate(self.patterns, 1):
                 low[number], high[number] = ends
-            return Block.levels(low, self.n_cuts, high if (low != high).any() else None, self.sites)
+            return Block(self.sites, code=low, n_cuts=self.n_cuts, code_high=high if (low != high).any() else low)
         if self.family == "utility":
             tier, one_of = np.full(shape, -1, np.int32), np.zeros(n_rows, bool)
             for number, pattern in enumerate(self.patterns, 1):
                 tier[number], one_of[number] = pattern
-            found = Block.orders(tier, one_of, self.sites)
-            return replace(found, is_repeated=self.is_repeated, order_shape=order_shape)
+            found = Block(self.sites, tier=tier, one_of=one_of, is_repeated=self.is_repeated)
+            return replace(found, order_shape=order_shape)
         lower, upper, point = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
         for number, (kind, low, high) in enumerate(self.patterns, 1):
             lower[number], upper[number], point[number] = low, high, kind == "point"
-        return replace(Block.silent(n_rows, self.sites), lower=lower, upper=upper, point=point)
+        return Block(self.sites, lower, upper, point)
 
 
 def _tuples(value: Any) -> Any:

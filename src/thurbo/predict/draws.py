@@ -230,7 +230,7 @@ def _one_row(model: Model, rows: Rows, items: Any) -> Buckets:
         if block.tasks is not None:  # one order of all items, in place of tasks with noise of their own
             _refuse_tasks(block)
             entries = Entries(np.asarray([0, len(sites)]), np.asarray(sites, np.int32))
-            blocks[name] = Block.orders(np.full((len(sites), 1), -1, np.int32), None, block.sites, entries=entries)
+            blocks[name] = Block(block.sites, tier=np.full((len(sites), 1), -1, np.int32), entries=entries)
         else:
             new = np.setdiff1d(sites, block.lists.site)
             blocks[name] = with_free_items(block, np.zeros(len(new), np.int64), new)

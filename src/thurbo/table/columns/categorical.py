@@ -18,8 +18,7 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Measure
 from thurbo.table.columns.forms.utilities import ChoiceForm
-from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, levels_inside, mentioned
-from thurbo.table.columns.spread import SpreadChoice
+from thurbo.table.columns.labels import LabelTiers, SpreadChoice, UtilityColumn, check_labels, levels_inside, mentioned
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, TopSet
 from thurbo.table.columns.values import Refused, is_label, listing, natural, show
 
@@ -139,7 +138,7 @@ class Categorical(SpreadChoice, UtilityColumn):
     def encode(self, cells: Cells) -> Block:
         """Cells as two tiers: the chosen categories above all others."""
         tier, one_of, linear = self.read(self.joined(cells))
-        return Block.orders(tier, one_of, self.sites, linear)
+        return Block(self.sites, tier=tier, one_of=one_of, linear=tuple(linear))
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
         if isinstance(value, tuple):
@@ -169,8 +168,7 @@ class Categorical(SpreadChoice, UtilityColumn):
     def by_cuts(self) -> Column:
         if not self.ordered:
             return self
-        kind: Any = self.registered["ordinal"]
-        return kind(self.categories, **self._kept)
+        return self.registered["ordinal"](self.categories, **self._kept)
 
     def describe(self) -> str:
         kind = "ordered" if self.ordered else "unordered"

@@ -7,7 +7,7 @@ entry of a row's list. NumPy only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -77,13 +77,6 @@ class Cells:
         own = self.values[rows], self.missing[rows], self.rows[rows]
         return Cells(self.name, *own, self.ordered_levels, parts, listed)
 
-    def counted(self, weight: FloatArray | None) -> tuple[Cells, FloatArray]:
-        """The cells of positive weight and their weights, one each if there are none: [row]."""
-        if weight is None or np.all(weight > 0):
-            return self, np.ones(len(self)) if weight is None else weight
-        counts = np.flatnonzero(weight > 0)
-        return self.take(counts), weight[counts]
-
     def error(self, position: int, problem: str, remedy: str) -> SchemaError:
         """The error for one cell, which names its row and column."""
         return SchemaError(problem, row=self.rows[position], column=self.name, remedy=remedy)
@@ -105,27 +98,21 @@ class Cells:
             return self
         known: dict[Any, Any] = {}  # equal lists are frozen once
 
-        def freeze(value: Any) -> Any:
-            if not isinstance(value, (list, tuple)):
-                return frozen(value)
+        def freeze(value: Any, gone: bool) -> Any:
+            if gone or not isinstance(value, (list, tuple)):
+                return None if gone else frozen(value)
             try:
                 key = tuple(value)
                 return known[key] if key in known else known.setdefault(key, frozen(value))
             except TypeError:  # lists of lists have no hash of their own
                 return frozen(value)
 
-        values = np.empty(len(self), object)
-        for place, (value, gone) in enumerate(zip(listed, self.missing.tolist(), strict=True)):
-            values[place] = None if gone else freeze(value)
-        return replace(self, values=values)
+        return replace(self, values=np.fromiter(map(freeze, listed, self.missing.tolist()), object, len(self)))
 
     def mapped(self, function: Callable[[Any], Any]) -> Cells:
         """The cells with another value for each distinct one; None if missing."""
         distinct, which = self.hashable().factorise()
-        values = np.full(len(distinct) + 1, None, object)
-        for place, value in enumerate(distinct):
-            values[place] = function(value)
-        return replace(self, values=values[which])
+        return replace(self, values=np.fromiter([*map(function, distinct), None], object)[which])
 
     def factorise(self) -> tuple[list[Any], IntArray]:
         """Distinct values as plain Python values, and the index of each row's value (−1 if missing)."""
@@ -144,15 +131,16 @@ class Cells:
             return [plain(number) for number in numbers] if is_short else numbers.tolist(), code
         # One dictionary look-up per cell, in the interpreter's C loops; 1, 1.0 and True are one key.
         listed = present.tolist()
+        left = iter(listed)
         try:
-            index = {value: place for place, value in enumerate(dict.fromkeys(listed))}
-        except TypeError:
-            position = next(i for i in observed if not _is_hashable(self.values[i]))
+            distinct = dict.fromkeys(left)
+        except TypeError:  # at the last value that was read
+            position = int(observed[len(listed) - len(list(left)) - 1])
             problem = f"{show(self.values[position])} is a collection, not one value"
-            raise self.error(int(position), problem, "give the column one value per cell, or Ignore it") from None
+            raise self.error(position, problem, "give the column one value per cell, or Ignore it") from None
         merged: dict[Any, int] = {}
-        place = [merged.setdefault(plain(value), len(merged)) for value in index]
-        code[observed] = np.asarray(place, np.int32)[np.fromiter(map(index.__getitem__, listed), np.intp, len(listed))]
+        index = {value: merged.setdefault(plain(value), len(merged)) for value in distinct}
+        code[observed] = np.fromiter(map(index.__getitem__, listed), np.int32, len(listed))
         return list(merged), code
 
     def read(self, read: Callable[[Any], T], nothing: T, unseen: str) -> tuple[list[T], IntArray]:
@@ -172,18 +160,9 @@ class Cells:
         if reasons:
             first = int(np.isin(which, list(reasons)).argmax())
             why = reasons[int(which[first])]
-            if isinstance(why, Contradiction):
-                raise InfeasibleEvidence(why.problem, row=self.rows[first], column=self.name, remedy=why.remedy)
-            raise self.error(first, why.problem, why.remedy)
+            kind = InfeasibleEvidence if isinstance(why, Contradiction) else SchemaError
+            raise kind(why.problem, row=self.rows[first], column=self.name, remedy=why.remedy)
         return found, which
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
@@ -191,11 +170,10 @@ def as_numbers(cells: Cells) -> tuple[FloatArray, BoolArray]:
     numbers = np.full(len(cells), np.nan)
     refused = np.zeros(len(cells), bool)
     observed = ~cells.missing
-    present = cells.values[observed]
-    if present.dtype.kind in "mMcV":
-        return numbers, observed.copy()
+    if cells.values.dtype.kind in "mMcV":
+        return numbers, observed
     try:
-        numbers[observed] = present.astype(np.float64)
+        numbers[observed] = cells.values[observed].astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         # Cells are read one by one only if the column has a cell that is not a number.
         for position in np.flatnonzero(observed):
@@ -210,9 +188,10 @@ Family = Literal["levels", "measured", "utility", "none"]
 
 OPEN = 1e12  # an end of an interval so many standard units away is no end: its square is near the limit of float32
 
-# The default of a Block field is a read-only view without information; it takes no memory.
+# The default of an array of a Block is a read-only view of one of these values; it takes no memory.
+_NOTHING: dict[str, Any] = {"lower": -np.inf, "upper": np.inf, "point": np.False_, "code": np.int32(-1)}
+_NOTHING |= {"tier": np.int32(-1), "one_of": np.False_, "log_jacobian": 0.0}
 _SAYS_NOTHING: Any = None
-
 
 ARRAYS = ("lower", "upper", "point", "code", "code_high", "tier", "one_of", "log_jacobian")  # of a Block, by line
 
@@ -248,11 +227,6 @@ class Entries(NamedTuple):
     def row(self) -> NDArray[np.int64]:
         """Row of each entry, [entry]."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.start))
-
-    @classmethod
-    def none(cls, n_rows: int) -> Entries:
-        """Rows whose lists are all empty."""
-        return cls(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32))
 
 
 class Tasks(NamedTuple):
@@ -296,7 +270,7 @@ class Block:
     tier: IntArray = _SAYS_NOTHING
     one_of: BoolArray | Any = _SAYS_NOTHING  # [line]
     linear: tuple[LinearRow, ...] = ()  # sites of any column
-    family: Family = "measured"  # which of these arrays the column uses
+    family: Family = _SAYS_NOTHING  # which of these arrays the column uses: by default that which is given
     entries: Entries | None = None  # row and site of each line, in the listed layout
     tasks: Tasks | None = None  # if the entries of a row are several comparisons, not one order
     is_repeated: bool = False  # whether an order is choices one after another, each with noise of its own
@@ -304,16 +278,15 @@ class Block:
 
     def __post_init__(self) -> None:
         shape = next(each.shape for each in (self.code, self.tier, self.lower) if each is not None)
-        nothing: dict[str, Any] = {"lower": -np.inf, "upper": np.inf, "point": np.False_}
-        nothing |= dict.fromkeys(("code", "tier"), np.int32(-1))
-        for name, value in nothing.items():
+        if self.family is None:
+            found = "measured" if self.lower is not None else "utility" if self.code is None else "levels"
+            object.__setattr__(self, "family", found)
+        for name, value in _NOTHING.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, np.broadcast_to(value, shape))
+                own_shape = shape[:1] if name in ("log_jacobian", "one_of") else shape
+                object.__setattr__(self, name, np.broadcast_to(value, own_shape))
         if self.code_high is None:
             object.__setattr__(self, "code_high", self.code)
-        for name, value in (("log_jacobian", 0.0), ("one_of", np.False_)):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, np.broadcast_to(value, shape[0]))
 
     @property
     def n_rows(self) -> int:
@@ -346,21 +319,15 @@ class Block:
         alone = self.point | (self.code >= 0) | np.isfinite(self.lower) | np.isfinite(self.upper)
         if not self.has_tiers:
             return alone
-        if self.tasks is not None:
-            return self._compared[:, None]
-        # A row whose items are all tied has no comparison.
+        # A row whose items are all tied has no comparison, and a task only if ties say something.
         compares: Any = (self.tier > 0).any(axis=1)
-        if self.entries is not None:
+        if self.tasks is not None:
+            task = self.by_task(self.tier)
+            says = task.min(axis=1) >= 0 if self.tasks.has_ties else task.max(axis=1) > 0
+            compares = np.repeat(says, self.tasks.size)
+        elif self.entries is not None:
             compares = self.any_in_row(compares)[self.entries.row]
         return alone | (self.tier >= 0) & compares[:, None]
-
-    @property
-    def _compared(self) -> BoolArray:
-        """Which entries of tasks are compared with another one, [line]."""
-        assert self.tasks is not None
-        tier = self.by_task(self.tier)
-        says = tier.min(axis=1) >= 0 if self.tasks.has_ties else tier.max(axis=1) > 0
-        return ((tier >= 0) & says[:, None]).reshape(-1)
 
     @property
     def task(self) -> IntArray:
@@ -385,11 +352,9 @@ class Block:
 
     def any_in_row(self, lines: BoolArray) -> BoolArray:
         """Whether any line of each row is marked, [row]."""
-        if self.entries is None:
-            return lines
-        return np.bincount(self.entries.row, lines, minlength=self.n_rows) > 0
+        return np.asarray(self.sum_in_row(lines) > 0)
 
-    def sum_in_row(self, values: FloatArray) -> FloatArray:
+    def sum_in_row(self, values: NDArray[Any]) -> FloatArray:
         """Sum of `values` [line] over the lines of each row, [row]."""
         if self.entries is None:
             return values
@@ -413,42 +378,8 @@ class Block:
         above, below = ~point & (low > most), ~point & (high < -most)
         far = point & (np.abs(low) > most) | above | below
         changed = np.asarray(far.any(axis=1))
-        if not far.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
+        if not changed.any() and not any((np.isfinite(end) & (np.abs(end) > OPEN)).any() for end in (low, high)):
             return self, changed
         lower = np.select([point | above, below | (low < -OPEN)], [low.clip(-most, most), -np.inf], low)
         upper = np.select([point | below, above | (high > OPEN)], [high.clip(-most, most), np.inf], high)
         return replace(self, lower=lower, upper=upper), changed
-
-    @classmethod
-    def levels(
-        cls,
-        code: IntArray,
-        n_cuts: int,
-        code_high: IntArray | None = None,
-        sites: tuple[str, ...] = ("",),
-        entries: Entries | None = None,
-    ) -> Block:
-        """A block of levels only, codes [line, site]; the other arrays take no memory (read-only views)."""
-        high: Any = code_high
-        return cls(sites, code=code, n_cuts=n_cuts, code_high=high, family="levels", entries=entries)
-
-    @classmethod
-    def orders(
-        cls,
-        tier: IntArray,
-        one_of: BoolArray | None,
-        sites: tuple[str, ...],
-        linear: Iterable[LinearRow] = (),
-        entries: Entries | None = None,
-        tasks: Tasks | None = None,
-    ) -> Block:
-        """A block of orders only, tiers [line, site]; the other arrays take no memory (read-only views)."""
-        more: dict[str, Any] = {"linear": tuple(linear), "entries": entries, "tasks": tasks}
-        return cls(sites, tier=tier, one_of=one_of, family="utility", **more)
-
-    @classmethod
-    def silent(cls, n_rows: int, sites: tuple[str, ...] = ("",), n_cuts: int = 0, family: Family = "measured") -> Block:
-        """A block without information, which a column then fills in from its cells."""
-        shape = (n_rows, len(sites))
-        nothing = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)
-        return cls(sites, *nothing, np.full(shape, -1, np.int32), n_cuts, np.zeros(n_rows), family=family)

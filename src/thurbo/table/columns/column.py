@@ -7,6 +7,7 @@ A new data type is one new module in this folder, and one line in the table of c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -49,7 +50,7 @@ class Column(ABC):
     has_site_per_label: ClassVar[bool] = False  # or one site in all
     is_one_label: ClassVar[bool] = False  # whether an answer is one of `labels`, and can decide what is asked next
     has_options: ClassVar[bool] = False  # whether it is any number of `labels`; each of them can decide that too
-    registered: ClassVar[dict[str, type[Column]]] = {}  # every kind of column by its name
+    registered: ClassVar[dict[str, Any]] = {}  # every kind of column by its name
     mappings: ClassVar[tuple[str, ...]] = ()  # settings that are given as {label: name of a column}
     choices: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("unseen", ("error", "missing")),)  # of its settings
     words: ClassVar[tuple[str, ...]] = ("missing",)  # settings that are given as {value: text}
@@ -68,8 +69,8 @@ class Column(ABC):
             if item.name in (*self.mappings, *self.words, "recode") and isinstance(value, Mapping):
                 value = list(value.items())
             # Text in settings is stripped, except a separator that is only white space.
-            is_space = item.name == "sep" and isinstance(value, str) and not value.strip()
-            object.__setattr__(self, item.name, value if is_space else _immutable(value, item.name))
+            if not (item.name == "sep" and isinstance(value, str) and not value.strip()):
+                object.__setattr__(self, item.name, _immutable(value, item.name))
         for cls in type(self).__mro__:
             for name, allowed in cls.__dict__.get("choices", ()):
                 value = getattr(self, name)
@@ -81,10 +82,10 @@ class Column(ABC):
             object.__setattr__(self, setting, _words(getattr(self, setting), setting, getattr(self, "names", ())))
         self._check()
         written = {str(label): label for label in self.labels}  # in hand-written files all keys are text
+        written |= {label: label for label in self.labels}
         for setting in self.words:
-            pairs = getattr(self, setting)
-            pairs = [(key if key in self.labels else written.get(key, key), text) for key, text in pairs]
-            object.__setattr__(self, setting, tuple(pairs))
+            pairs = tuple((written.get(key, key), text) for key, text in getattr(self, setting))
+            object.__setattr__(self, setting, pairs)
         for value, name in self.declared_missing:
             if value in self.labels:
                 problem = f"{show(value)} is one of the labels, and is declared missing ({name})"
@@ -95,7 +96,11 @@ class Column(ABC):
 
     def fit(self, cells: Cells, weight: FloatArray | None = None) -> Self:
         """Learn from cells what encoding needs: levels, or location and scale; weight 2 is two cells, 0 is none."""
-        return self._fit(*cells.counted(weight))
+        weight = np.ones(len(cells)) if weight is None else weight
+        counts = np.flatnonzero(weight > 0)
+        if len(counts) == len(cells):
+            return self._fit(cells, weight)
+        return self._fit(cells.take(counts), weight[counts])
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         """`fit` to cells with positive weights, [row]; by default there is nothing to learn."""
@@ -209,8 +214,11 @@ class Column(ABC):
         raise NotImplementedError(f"a column of kind {self.kind} has cells")
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
-        """Predicted values of items as cells, in the listed layout: one cell for each of the `n_rows` rows."""
-        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+        """Predicted values of items as cells of the `n_rows` rows, in the listed layout: the items, best first."""
+        cells = np.fromiter(([] for _ in range(n_rows)), object, n_rows)
+        for line in np.lexsort((-np.asarray(values, np.float64), row)).tolist():
+            cells[int(row[line])].append(self.labels[int(site[line])])
+        return cells
 
     def given_cells(self, cells: Cells) -> NDArray[Any]:
         """The cells as the user gave them, in the listed layout: {item: score}, or items from best to worst."""
@@ -223,8 +231,9 @@ class Column(ABC):
     def extended(
         self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
     ) -> NDArray[Any]:
-        """Cells with predicted items added, in the listed layout; `utility` is that of the given entries."""
-        raise NotImplementedError(f"a column of kind {self.kind} has no lists")
+        """Cells with predicted items added, in the listed layout; `utility` places the given entries among them."""
+        rows, sites = np.concatenate([entries.row, row]), np.concatenate([entries.site, site])
+        return self.list_cells(rows, sites, np.concatenate([utility, values]), entries.n_rows)
 
     def gaps(
         self, name: str, given: Mapping[str, Cells], kinds: Iterable[str], answered: BoolArray
@@ -268,7 +277,7 @@ class Column(ABC):
     @property
     def answer_texts(self) -> tuple[str, ...]:
         """Display text of each of `answer_labels`."""
-        return self.texts
+        return self.texts if self.answer_labels == self.labels else tuple(map(str, self.answer_labels))
 
     def answers_of(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Labels of codes in their natural dtype; a negative code is missing: None, or NaN among numbers."""
@@ -300,10 +309,8 @@ class Column(ABC):
     @property
     def measure(self) -> Measure:
         """Measurement level, as stored in SPSS files; empty if no single level applies."""
-        if self.has_order:
-            return "ordinal"
-        if self.family == "measured":
-            return "scale"
+        if self.has_order or self.family == "measured":
+            return "ordinal" if self.has_order else "scale"
         return "nominal" if self.family == "levels" and self.sites == ("",) else ""
 
     def linear_units(self) -> tuple[float, float]:
@@ -332,8 +339,8 @@ class Column(ABC):
         parts = {name: self.recoded(part) for name, part in cells.parts.items()}
         ordered = cells.ordered_levels and tuple(dict.fromkeys(table.get(each, each) for each in cells.ordered_levels))
         cells = replace(cells, ordered_levels=ordered, parts=parts)
-        known = any(value in table for value in cells.hashable().factorise()[0])
-        return cells.mapped(lambda value: table.get(value, value)) if known else cells
+        is_concerned = not table.keys().isdisjoint(cells.hashable().factorise()[0])
+        return cells.mapped(lambda value: table.get(value, value)) if is_concerned else cells
 
     def refuse(self, cells: Cells, bad: BoolArray, problem: str, remedy: str = "") -> None:
         """Raise an error for the first bad cell, whose value stands for "{}", unless such cells count as missing."""
@@ -373,14 +380,13 @@ class Column(ABC):
 
     def missing_kinds(self, cells: Cells) -> dict[str, int]:
         """Number of cells with each kind of missing value by its name, and of empty cells ("no answer")."""
-        found = {name: 0 for _, name in self.declared_missing} | {"no answer": 0}
         cells = self.recoded(cells)
-        for part in cells.parts.values() if cells.parts else (cells,):
-            kind = self._kind(part)
-            for place, (_, name) in enumerate(self.declared_missing):
-                found[name] += int((kind == place).sum())
-            found["no answer"] += int(part.missing.sum())
-        return found
+        parts = list(cells.parts.values()) or [cells]
+        kinds, found = np.concatenate([self._kind(part) for part in parts]), Counter[str]()
+        for place, (_, name) in enumerate(self.declared_missing):
+            found[name] += int((kinds == place).sum())
+        found["no answer"] += sum(int(part.missing.sum()) for part in parts)
+        return dict(found)
 
     def fillable(self, cells: Cells, kinds: Iterable[str] = ()) -> BoolArray:
         """Cells that imputation may fill: empty ones, and those with a missing value of one of these kinds: [row]."""
@@ -390,18 +396,15 @@ class Column(ABC):
     def _kind(self, cells: Cells) -> IntArray:
         """Index of the declared missing value in each cell, given as value or as name: [row], −1 if none."""
         kind = np.full(len(cells), -1, np.int32)
+        labels, declared = {*map(str, self.labels), *self.texts}, list(enumerate(self.declared_missing))
+        known: dict[Any, int] = {name: place for place, (_, name) in declared if name not in labels}
+        known |= {each: place for place, (value, _) in declared for each in spellings(value)}
         if cells.values.dtype.kind in "biuf":
-            for place, (value, _) in enumerate(self.declared_missing):
-                for number in spellings(value):
-                    if not isinstance(number, str):
-                        kind[cells.values == number] = place
+            for value in (value for value in known if not isinstance(value, str)):
+                kind[cells.values == value] = known[value]
         else:
-            labels, declared = {*map(str, self.labels), *self.texts}, list(enumerate(self.declared_missing))
-            known: dict[Any, int] = {name: place for place, (_, name) in declared if name not in labels}
-            known |= {each: place for place, (value, _) in declared for each in spellings(value)}
             values = map(plain, cells.values.tolist())
-            found = (known.get(value, -1) if is_label(value) else -1 for value in values)
-            kind = np.fromiter(found, np.int32, len(cells))
+            kind[:] = [known.get(value, -1) if is_label(value) else -1 for value in values]
         return np.where(cells.missing, np.int32(-1), kind)
 
     @property
@@ -411,7 +414,9 @@ class Column(ABC):
 
     def silent(self, n_rows: int) -> Block:
         """The block of this column for rows without answers."""
-        return Block.silent(n_rows, self.sites, self.n_cuts, self.family)
+        code = np.full((0, 1) if self.is_listed else (n_rows, len(self.sites)), -1, np.int32)
+        entries = Entries(np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int32)) if self.is_listed else None
+        return Block(self.sites, code=code, n_cuts=self.n_cuts, family=self.family, entries=entries)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON/TOML-ready values from which `from_dict` rebuilds the column, including its fitted state."""
@@ -436,6 +441,17 @@ class Column(ABC):
         return cls(**settings)
 
 
+def not_fitted(column: object, what: str, name: str | None = None) -> SchemaError:
+    """The error for a column of which `fit` has not learned `what` yet."""
+    problem = f"{type(column).__name__} is not fitted: its {what} are not known"
+    return SchemaError(problem, column=name, remedy="fit it first")
+
+
+def are_pairs(value: Any) -> bool:
+    """Whether a setting was given as a dictionary, which is stored as pairs."""
+    return isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+
+
 def check_column(name: Any, column: Any) -> None:
     """Check that an entry of a schema is a name and a column object."""
     if not isinstance(name, str):
@@ -450,13 +466,11 @@ def check_column(name: Any, column: Any) -> None:
 
 def _immutable(value: Any, name: str) -> Any:
     """Lists and arrays as tuples of plain values, so that columns can be compared, hashed and written to files."""
-    if value is None or isinstance(value, (str, np.generic)):
-        return plain(value)
     if isinstance(value, dict):
         raise SchemaError(f"{name}={value!r} is a dictionary", remedy="give a list in order")
     if isinstance(value, (set, frozenset)):
         value = collection(value)
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, (str, np.generic)):
         return tuple(_immutable(entry, name) if isinstance(entry, (list, tuple)) else plain(entry) for entry in value)
     return plain(value)
 
@@ -480,12 +494,10 @@ def _words(value: Any, setting: str, names: Any) -> tuple[tuple[Any, str], ...]:
 
 def _check_recode(pairs: Any) -> None:
     """Check that `recode` is a dictionary of values that cells can have."""
-    is_pairs = isinstance(pairs, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs)
-    if not is_pairs or not all(is_label(value) and value != "" for pair in pairs for value in pair):
+    if not are_pairs(pairs) or not all(is_label(value) and value != "" for pair in pairs for value in pair):
         raise SchemaError(f"recode={pairs!r} is not a dictionary of values", remedy='give recode={"Y": "Yes"}')
-    keys = [key for key, _ in pairs]
     for value, to in pairs:
-        if to in keys and dict(pairs)[to] != to:
+        if dict(pairs).get(to, to) != to:
             raise SchemaError(f"recode changes {show(value)} to {show(to)}, and {show(to)} again", remedy="do it once")
 
 

@@ -6,16 +6,17 @@ is known, so densities are in the user's units. In `Continuous` a number is a po
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Family, FloatArray, as_numbers
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.column import Column, not_fitted
 from thurbo.table.columns.forms.form import Form, middles
 from thurbo.table.columns.forms.number import NumberForm, RoundedForm
 from thurbo.table.columns.numbers import (
@@ -26,7 +27,6 @@ from thurbo.table.columns.numbers import (
     Precision,
     amount,
     check_precision,
-    date_text,
     frequent_and_even,
     normal_scores,
     piecewise_linear,
@@ -42,21 +42,21 @@ NARROWEST = 1e-3  # narrowest interval in standard units whose ends are distinct
 Transform = Literal["log", "rank-normal"] | None
 
 
+@dataclass(frozen=True)
 class Standardised:
-    """Numbers with a location and a scale, in which they are standardised, and a precision."""
+    """Numbers with a location and a scale, in which they are standardised, and a precision; `fit` sets them."""
 
-    location: float | None
-    scale: float | None
-    decimals: int | None
-    lowest: float | None
-    highest: float | None
+    location: float | None = field(default=None, kw_only=True)
+    scale: float | None = field(default=None, kw_only=True)
+    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: fit
+    lowest: float | None = field(default=None, kw_only=True)  # widens a given range to what was observed
+    highest: float | None = field(default=None, kw_only=True)
 
     @property
     def standard(self) -> tuple[float, float]:
         """Location and scale, once fitted."""
         if self.location is None or self.scale is None:
-            problem = f"{type(self).__name__} is not fitted: its location and scale are not known"
-            raise SchemaError(problem, remedy="fit it first")
+            raise not_fitted(self, "location and scale")
         return self.location, self.scale
 
     @property
@@ -72,14 +72,15 @@ class Standardised:
         """The range that the type of the column gives its numbers, whatever was observed."""
         return -np.inf, np.inf
 
+    def to_user(self, z: FloatArray) -> FloatArray:
+        """Standard units as numbers in the user's units."""
+        location, scale = self.standard
+        return location + scale * np.asarray(z, np.float64)
+
 
 @dataclass(frozen=True)
-class MeasuredColumn(Column, Standardised):
-    """A cell about one number, after `transform`: None, "log" (of positive numbers) or "rank-normal" (scores).
-
-    `parse` says how a number is written where cells are text: "number" ("about 7", "7 hrs", "1,200"), "percent"
-    ("32 %" is 32), "currency" ("$1.5k"), "decimal-comma" ("1.234,50"), "date" or "date-dmy" (days since 1970-01-01).
-    """
+class MeasuredColumn(Standardised, Column):
+    """A cell about one number, after `transform`; its settings are those of `Continuous`."""
 
     family: ClassVar[Family] = "measured"
     form_type = NumberForm
@@ -87,13 +88,8 @@ class MeasuredColumn(Column, Standardised):
     n_cuts = 0
     transform: Transform = field(default=None, kw_only=True)
     parse: Notation | None = field(default=None, kw_only=True)
-    location: float | None = field(default=None, kw_only=True)
-    scale: float | None = field(default=None, kw_only=True)
     knots: tuple[float, ...] = field(default=(), kw_only=True)  # rank-normal: numbers in the user's units ...
     scores: tuple[float, ...] = field(default=(), kw_only=True)  # ... and the normal score of each
-    decimals: int | None = field(default=None, kw_only=True)  # of predicted numbers, and their range: set by fit,
-    lowest: float | None = field(default=None, kw_only=True)  # which widens a given range to what was observed
-    highest: float | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
         increasing = all(np.all(np.diff(values) > 0) for values in (self.knots, self.scores))
@@ -114,18 +110,15 @@ class MeasuredColumn(Column, Standardised):
         return self.standard
 
     def learn(self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None = None) -> Self:
-        """The column with its map to standard units fitted to intervals (or numbers) in the user's units.
-
-        `weight` says how many answers each of them stands for; None is one each.
-        """
+        """The column with its map to standard units fitted to intervals or numbers in the user's units, by weight."""
         known = np.isfinite(lower) | np.isfinite(upper)
         fitted, own = self, (np.ones(len(lower)) if weight is None else weight)[known]
         if self.transform == "rank-normal":
             knots, scores = self._scores(lower[known], upper[known], own)
             fitted = replace(self, knots=tuple(knots.tolist()), scores=tuple(scores.tolist()))
-        if self.transform == "rank-normal" and (lower[known] < upper[known]).any():
-            location, scale = 0.0, 1.0  # scores are standard normal; those of the middles of intervals are not
-        else:
+        location, scale = 0.0, 1.0
+        # Scores are standard normal; those of the middles of intervals are not.
+        if self.transform != "rank-normal" or not (lower[known] < upper[known]).any():
             location, scale = mean_and_deviation(fitted._forward(middles(lower[known], upper[known])), own)
         return replace(fitted, location=location, scale=scale, **self._precision.widened(lower, upper)._asdict())
 
@@ -149,19 +142,18 @@ class MeasuredColumn(Column, Standardised):
         """Between bands of about equal shares, in standard units; a frequent rounded number is a band of its own."""
         location, scale = self.standard
         if not (self.unit and len(self.scores) > 1):
-            return np.asarray([NormalDist().inv_cdf(k / N_BANDS) for k in range(1, N_BANDS)])
+            return ndtri(np.arange(1, N_BANDS) / N_BANDS)
         return (frequent_and_even(np.asarray(self.scores), N_BANDS) - location) / scale
 
     def to_standard(self, numbers: FloatArray) -> FloatArray:
         """Numbers in the user's units as standard units: z = (T(e) − location) / scale."""
         location, scale = self.standard
-        with np.errstate(over="ignore"):  # a number near the limit of float64 is infinite in small units
+        with np.errstate(over="ignore", divide="ignore"):  # very large numbers may be infinite, and so is log 0
             return (self._forward(np.asarray(numbers, np.float64)) - location) / scale
 
     def to_user(self, z: FloatArray) -> FloatArray:
         """Standard units as numbers in the user's units: T⁻¹(location + scale z)."""
-        location, scale = self.standard
-        transformed = location + scale * np.asarray(z, np.float64)
+        transformed = super().to_user(z)
         if self.transform == "log":
             with np.errstate(over="ignore"):
                 return np.exp(transformed)
@@ -183,7 +175,7 @@ class MeasuredColumn(Column, Standardised):
 
     def _forward(self, numbers: FloatArray) -> FloatArray:
         if self.transform == "log":
-            return np.log(numbers)
+            return np.log(np.maximum(numbers, 0.0))
         if self.transform == "rank-normal":
             return piecewise_linear(numbers, self.knots, self.scores, tail_slopes(self.knots, self.scores))
         return numbers
@@ -193,24 +185,17 @@ class MeasuredColumn(Column, Standardised):
 
         An interval too narrow for single precision is widened; `log_jacobian` corrects its probability for that.
         """
-        block = self.silent(len(lower))
+        low, high, log_jacobian = self.to_standard(lower), self.to_standard(upper), np.zeros(len(lower))
         point = (lower == upper) & np.isfinite(lower)
-        for ends, into in ((lower, block.lower), (upper, block.upper)):
-            known = np.isfinite(ends)
-            into[known, 0] = self.to_standard(ends[known])
-        block.point[:, 0] = point
-        block.log_jacobian[point] = self.log_derivative(lower[point])
-        width = np.full(len(lower), np.inf)
-        both = np.isfinite(block.lower[:, 0]) & np.isfinite(block.upper[:, 0]) & ~point
-        width[both] = block.upper[both, 0] - block.lower[both, 0]
-        narrow = width < NARROWEST
+        log_jacobian[point] = self.log_derivative(lower[point])
+        both = np.isfinite(low) & np.isfinite(high) & ~point
+        narrow = np.subtract(high, low, out=np.full(len(low), np.inf), where=both) < NARROWEST
         if narrow.any():
-            low, high = lower[narrow], upper[narrow]
-            middle = (block.lower[narrow, 0] + block.upper[narrow, 0]) / 2
-            block.lower[narrow, 0], block.upper[narrow, 0] = middle - NARROWEST / 2, middle + NARROWEST / 2
+            first, last, middle = lower[narrow], upper[narrow], (low[narrow] + high[narrow]) / 2
+            low[narrow], high[narrow] = middle - NARROWEST / 2, middle + NARROWEST / 2
             # By the derivative, since the difference of two nearly equal numbers is inaccurate.
-            block.log_jacobian[narrow] = self.log_derivative(low / 2 + high / 2) + np.log((high - low) / NARROWEST)
-        return block
+            log_jacobian[narrow] = self.log_derivative(first / 2 + last / 2) + np.log((last - first) / NARROWEST)
+        return Block(self.sites, low[:, None], high[:, None], point[:, None], log_jacobian=log_jacobian)
 
     def _ends(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of each cell in the user's units [row]: equal for a number, infinite if open."""
@@ -218,11 +203,8 @@ class MeasuredColumn(Column, Standardised):
         numbers, silent = self.read_numbers(numbers_only)
         lower, upper = np.where(silent, -np.inf, numbers), np.where(silent, np.inf, numbers)
         for position, statement in stated.items():
-            try:
+            with cells.at(position) if self.unseen == "error" else suppress(Refused):
                 lower[position], upper[position] = self._interval(statement)
-            except Refused as refused:
-                if self.unseen == "error":
-                    raise cells.error(position, refused.problem, refused.remedy) from None
         return lower, upper
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
@@ -239,7 +221,10 @@ class MeasuredColumn(Column, Standardised):
         """Numbers in the user's units as cells; days are dates again."""
         if self.parse not in DATES:
             return numbers
-        return np.asarray([None if np.isnan(number) else date_text(number) for number in numbers], object)
+        days = np.round(np.where(np.isnan(numbers), 0.0, numbers)).astype("datetime64[D]")
+        cells = days.astype(str).astype(object)
+        cells[np.isnan(numbers)] = None
+        return cells
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:
         """Numbers in the user's units as the columns of the table that `source_columns` names."""
@@ -249,28 +234,24 @@ class MeasuredColumn(Column, Standardised):
         return self.as_columns(name, self._numbers(x, scale))
 
     def _numbers(self, x: FloatArray, scale: FloatArray) -> NDArray[Any]:
-        return self.limited(self._unlimited(x, scale))
-
-    def _unlimited(self, x: FloatArray, scale: FloatArray) -> FloatArray:
-        return self.to_user(np.asarray(x, np.float64)[:, 0] * np.asarray(scale, np.float64).reshape(-1)[0])
+        return self.limited(self.to_user(np.asarray(x, np.float64)[:, 0] * np.ravel(scale)[0]))
 
     def interpreted(self, cells: Cells) -> Cells:
         """Text in the notation `parse` as numbers; a text that is not a number stays, so that errors can show it."""
-        parts = {name: self.interpreted(part) for name, part in cells.parts.items()}
-        cells = replace(cells, parts=parts) if parts else cells
-        if self.parse is None or cells.values.dtype.kind in "biuf":
+        notation, is_date = self.parse, self.parse in DATES
+        if notation is None:
             return cells
-        if cells.values.dtype.kind == "M":
+        cells = replace(cells, parts={name: self.interpreted(part) for name, part in cells.parts.items()})
+        if cells.values.dtype.kind == "M" and is_date:
             numbers = cells.values.astype("datetime64[ms]").astype(np.float64) / 86_400_000
-            return replace(cells, values=np.where(cells.missing, np.nan, numbers)) if self.parse in DATES else cells
-        notation = self.parse
+            return replace(cells, values=np.where(cells.missing, np.nan, numbers))
 
         def parsed(value: Any) -> Any:
-            text = value.isoformat() if hasattr(value, "isoformat") and notation in DATES else value
-            number = amount(text, notation) if isinstance(text, str) and text not in self.labels else None
+            text = value.isoformat() if hasattr(value, "isoformat") and is_date else value
+            number = amount(text, str(notation)) if isinstance(text, str) and text not in self.labels else None
             return value if number is None else number
 
-        return cells.mapped(parsed)
+        return cells if cells.values.dtype.kind in "biufM" else cells.mapped(parsed)
 
     def _interval(self, statement: Statement) -> tuple[float, float]:
         if not isinstance(statement, Interval):
@@ -290,19 +271,17 @@ class MeasuredColumn(Column, Standardised):
         """Cells as numbers, and which of them are missing; raises an error at the first cell that is not a number."""
         numbers, refused = as_numbers(cells)
         missing = cells.missing | np.isnan(numbers) & ~refused
-        problem, remedy = "value {} is not a number", ""
         if cells.values.dtype.kind in "mM" or any(hasattr(value, "isoformat") for value in cells.values[refused][:1]):
-            problem = "value {} is a date or time, not a number"
             remedy = "convert dates and times to numbers, for example days since the first"
-        self.refuse(cells, refused, problem, remedy)
+            self.refuse(cells, refused, "value {} is a date or time, not a number", remedy)
+        self.refuse(cells, refused, "value {} is not a number")
         infinite = np.isinf(numbers) & ~missing
         self.refuse(cells, infinite, "value {} is infinite")
         if self.transform == "log" and not self.declared_range[0] > 0:  # below such a limit no logarithm is needed
             negative, kind = ~missing & ~refused & ~(numbers > 0), type(self).__name__
-            instead = f'{kind}(unseen="missing")'
-            remedy = f'use transform="rank-normal" or None, or treat such cells as missing with {instead}'
             problem = f'value {{}} has no logarithm, and the column is {kind}(transform="log")'
-            self.refuse(cells, negative, problem, remedy)
+            remedy = f'treat such cells as missing with {kind}(unseen="missing")'
+            self.refuse(cells, negative, problem, f'use transform="rank-normal" or None, or {remedy}')
             refused |= negative
         return numbers, missing | refused | infinite
 
@@ -350,13 +329,11 @@ class Continuous(MeasuredColumn):
         Range of predicted numbers. `fit` widens it to what was observed.
     unseen : {"error", "missing"}, default="error"
         What to do with a cell that is not a finite number, or not positive for "log".
-    missing : dict or list, optional
-        Values that mean "no answer", such as {-1: "Refused"}.
+    missing, recode : optional
+        As in `Categorical`.
     parse : {None, "number", "percent", "currency", "decimal-comma", "date", "date-dmy"}, default=None
         How numbers are written in cells of text: "about 7", "7 hrs" or "1,200" (number), "32 %" is 32 (percent),
         "$1.5k" (currency), "1.234,50" (decimal-comma), dates as days since 1970-01-01 (date-dmy: the day first).
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----

@@ -8,6 +8,7 @@ levels are in latent units, measured numbers in the user's units.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -46,11 +47,9 @@ class Ignore(Unmodelled):
     ----------
     reason : str, default=""
         Why the column is left out; shown in tables and reports.
-    unseen : {"error", "missing"}, default="error"
-        Not used.
     missing : dict or list, optional
         Values that mean "no answer".
-    recode : dict, optional
+    unseen, recode : optional
         Not used.
 
     Notes
@@ -78,11 +77,9 @@ class Id(Unmodelled):
 
     Parameters
     ----------
-    unseen : {"error", "missing"}, default="error"
-        Not used.
     missing : dict or list, optional
         Values that mean "no name".
-    recode : dict, optional
+    unseen, recode : optional
         Not used.
 
     Notes
@@ -112,12 +109,10 @@ class Weight(Unmodelled):
 
     Parameters
     ----------
-    unseen : {"error", "missing"}, default="error"
+    missing, recode : optional
+        As in `Categorical`.
+    unseen : optional
         Not used.
-    missing : dict or list, optional
-        Values that mean "no weight".
-    recode : dict, optional
-        Values that are read as another value, such as {"Y": "Yes"}; the table is not changed.
 
     Notes
     -----
@@ -138,12 +133,14 @@ class Weight(Unmodelled):
         bad = ~(np.isfinite(numbers) & (numbers >= 0))
         if bad.any():
             position = int(bad.argmax())
-            value = "is missing" if cells.missing[position] else f"{show(cells.values[position])} is not a weight"
-            remedy = "give every row a finite number of zero or more; zero leaves a row out"
-            raise cells.error(position, f"the weight {value}" if cells.missing[position] else value, remedy)
+            is_missing, value = cells.missing[position], show(cells.values[position])
+            problem = "the weight is missing" if is_missing else f"{value} is not a weight"
+            raise cells.error(
+                position, problem, "give every row a finite number of zero or more; zero leaves a row out"
+            )
         if not numbers.any():
-            problem = "the weight of every row is zero"
-            raise SchemaError(problem, column=cells.name, remedy="give at least one row a positive weight")
+            remedy = "give at least one row a positive weight"
+            raise SchemaError("the weight of every row is zero", column=cells.name, remedy=remedy)
         return numbers
 
     def describe(self) -> str:
@@ -164,7 +161,7 @@ class Inequality(Unmodelled):
         What to do with a cell that is not a list of inequalities.
     missing : dict or list, optional
         Values that mean "no answer".
-    recode : dict, optional
+    recode : optional
         Not used.
 
     Notes
@@ -189,24 +186,17 @@ class Inequality(Unmodelled):
         """Cells as rows of b ≤ A x ≤ c, Eq. (5)."""
         linear: list[LinearRow] = []
         for row in np.flatnonzero(~cells.missing):
-            try:
-                linear += [LinearRow(int(row), *statement) for statement in _statements(cells.values[row])]
-            except Refused as refused:
-                if self.unseen == "error":
-                    raise cells.error(int(row), refused.problem, refused.remedy) from None
+            with cells.at(int(row)) if self.unseen == "error" else suppress(Refused):
+                value = cells.values[row]
+                listed = collection(value)
+                if listed is None or isinstance(value, (set, frozenset)):
+                    raise Refused(f"{show(value)} is not a list of inequalities", _EXAMPLE)
+                is_one = len(listed) == 3 and isinstance(listed[0], Mapping)  # one inequality without a list
+                linear += [LinearRow(int(row), *_statement(each)) for each in ((listed,) if is_one else listed)]
         return replace(self.silent(len(cells)), linear=tuple(linear), family="measured")
 
     def describe(self) -> str:
         return "inequalities between sites"
-
-
-def _statements(value: Any) -> list[tuple[dict[str, float], float, float]]:
-    listed = collection(value)
-    if listed is None or isinstance(value, (set, frozenset)):
-        raise Refused(f"{show(value)} is not a list of inequalities", _EXAMPLE)
-    if len(listed) == 3 and isinstance(listed[0], Mapping):
-        listed = (listed,)  # one inequality without a list
-    return [_statement(entry) for entry in listed]
 
 
 def _statement(entry: Any) -> tuple[dict[str, float], float, float]:
@@ -222,15 +212,15 @@ def _statement(entry: Any) -> tuple[dict[str, float], float, float]:
         return found, _number(bound, "bound"), np.inf
     if sign in _AT_MOST:
         return found, -np.inf, _number(bound, "bound")
-    ends = collection(bound)
-    if sign == "in" and ends is not None and len(ends) == 2:
-        lower, upper = (_number(end, "bound") for end in ends)
-        if lower < upper:
-            return found, lower, upper
+    ends = collection(bound) or ()
+    if sign != "in" or len(ends) != 2:
+        remedy = 'use ">=", "<=", or "in" with two numbers; equations are not supported'
+        raise Refused(f"the sign {show(sign)} is not valid", remedy)
+    lower, upper = (_number(end, "bound") for end in ends)
+    if not lower < upper:
         problem = f"the interval from {lower:g} to {upper:g} is empty or a point"
         raise Refused(problem, "give a smaller and a larger end")
-    remedy = 'use ">=", "<=", or "in" with two numbers; equations are not supported'
-    raise Refused(f"the sign {show(sign)} is not valid", remedy)
+    return found, lower, upper
 
 
 def _number(value: Any, what: str) -> float:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, Cells, Family, FloatArray, IntArray
-from thurbo.table.columns.column import Column
+from thurbo.table.columns.column import Column, not_fitted
 from thurbo.table.columns.forms.levels import OptionForm
-from thurbo.table.columns.labels import check_labels, check_names, in_order
-from thurbo.table.columns.spread import REFUSED, Found, SpreadColumn
+from thurbo.table.columns.labels import REFUSED, SpreadColumn, check_labels, check_names, in_order
+from thurbo.table.columns.listed import best_first
 from thurbo.table.columns.statements import Statement
 from thurbo.table.columns.values import Refused, is_label, listed, listing, natural, show
 
@@ -106,44 +106,38 @@ class MultiSelect(SpreadColumn):
 
     def separated(self) -> dict[str, Column]:
         if self.mentions is not None:
-            kind: Any = self.registered["categorical"]
+            kind = self.registered["categorical"]
             return dict.fromkeys(self.mentions, kind(self.options, names=self.names, missing=self.missing))
         return super().separated()
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.columns is not None:
-            marks = self._found_marks(cells.parts) if self.values is None else Found(self.values, True)
-            blank: Any = self.blank or ("unasked" if marks.has_no else "unticked")
-            return replace(self, values=marks.marks, blank=blank)
+            marks, has_no = (self.values, True) if self.values is not None else self._found_marks(cells.parts)
+            return replace(self, values=marks, blank=self.blank or ("unasked" if has_no else "unticked"))
         distinct, _ = cells.hashable().factorise()
         if self.mentions is not None:
-            distinct = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
+            distinct = self.mentions_of(cells)
         form: Any = self.cell_format or ("text" if any(isinstance(value, str) for value in distinct) else "list")
         if self.options is not None:
             return replace(self, cell_format=form)
         found = self.possible(option for value in distinct for option in self._ticked(value))
-        for option in found:
-            if not is_label(option):
-                remedy = "use MultiSelect([...]) with all options"
-                raise SchemaError(f"{show(option)} cannot be an option", column=cells.name, remedy=remedy)
-        if not found:
-            remedy = "use MultiSelect([...]) with all options, or use Ignore()"
-            raise SchemaError("no cell names an option", column=cells.name, remedy=remedy)
+        wrong = [f"{show(option)} cannot be an option" for option in found if not is_label(option)]
+        if wrong or not found:
+            problem, remedy = [*wrong, "no cell names an option"][0], "use MultiSelect([...]) with all options"
+            raise SchemaError(problem, column=cells.name, remedy=remedy if wrong else f"{remedy}, or use Ignore()")
         return replace(self, cell_format=form, options=in_order(found))
 
     def encode(self, cells: Cells) -> Block:
         index = self.index(cells)
         if self.columns is not None and self.values is None:
-            problem = "MultiSelect is not fitted: its options are not known"
-            raise SchemaError(problem, column=cells.name, remedy="fit it first")
+            raise not_fitted(self, "options", cells.name)
         nothing = np.full(len(self.labels), -1, np.int32)
         found, which = cells.hashable().read(lambda value: self._read(value, index), nothing, self.unseen)
-        code = np.stack(found)
-        code = code[which]
+        code = np.stack(found)[which]
         if cells.parts:
             others = self._from_columns(cells) if self.mentions is None else self._from_mentions(cells, index)
             code[cells.missing] = others[cells.missing]
-        return Block.levels(code, 1, sites=self.sites)
+        return Block(self.sites, code=code, n_cuts=1)
 
     def _ticked(self, value: Any) -> list[Any]:
         """The options in a cell."""
@@ -160,12 +154,12 @@ class MultiSelect(SpreadColumn):
     def _whole(self, entries: list[str], known: list[Any]) -> list[str]:
         """Entries of a list, those that are parts of one option joined: "Yes", "once" if an option is "Yes, once"."""
         parts = {tuple(listed(each, self.sep)): each for each in known if isinstance(each, str) and self.sep in each}
-        found, start = [], 0
-        while start < len(entries):
-            ends = range(len(entries), start + 1, -1) if parts else ()
-            end = next((end for end in ends if tuple(entries[start:end]) in parts), start + 1)
-            found.append(parts.get(tuple(entries[start:end]), entries[start]))
-            start = end
+        found, left = [], tuple(entries)
+        while left:
+            sizes = range(len(left), 1, -1) if parts else ()
+            size = next((size for size in sizes if left[:size] in parts), 1)
+            found.append(parts.get(left[:size], left[0]))
+            left = left[size:]
         return found
 
     def _read(self, value: Any, index: Mapping[Any, int]) -> IntArray:
@@ -224,11 +218,10 @@ class MultiSelect(SpreadColumn):
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """The options above their cuts as one column per option, in its coding, or one column per mention."""
         if self.mentions is not None:  # if there are too few columns, those furthest above their cuts
-            ticked, height = self.is_ticked(x, cuts), np.asarray(x, np.float64) - np.asarray(cuts, np.float64)[:, 0]
-            held = np.full((len(ticked), len(self.mentions)), -1)
-            for row, code in enumerate(ticked):
-                chosen = np.flatnonzero(code == 1)
-                chosen = np.sort(chosen[np.argsort(-height[row, chosen])][: len(self.mentions)])
+            height = np.where(self.is_ticked(x, cuts) == 1, x - np.asarray(cuts, np.float64)[:, 0], np.nan)
+            held = np.full((len(height), len(self.mentions)), -1)
+            for row, order in enumerate(best_first(height)):
+                chosen = np.sort(order[: len(self.mentions)])
                 held[row, : len(chosen)] = chosen
             return {column: natural(self.labels, held[:, step]) for step, column in enumerate(self.mentions)}
         if self.columns is None:

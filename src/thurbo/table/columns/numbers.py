@@ -11,11 +11,11 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import BoolArray, FloatArray
@@ -95,11 +95,6 @@ def days(text: str, day_first: bool = False) -> float | None:
     return moment.timestamp() / 86400
 
 
-def date_text(number: float) -> str:
-    """The day of a number of days since 1970-01-01: "2014-11-03"."""
-    return datetime.fromtimestamp(round(number) * 86400, UTC).strftime("%Y-%m-%d")
-
-
 MOST_DECIMALS = 8  # numbers with more decimals are not rounded
 ROUNDING_ERROR = 8  # units in the last place: 0.1 + 0.2 has one decimal
 LARGEST_WHOLE = 2.0**53  # above it floats have no units digit
@@ -130,10 +125,10 @@ class Precision(NamedTuple):
         The range grows to all known ends. It has no end on a side where an interval is open: the number that it
         contains can be anything there.
         """
-        ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
         known = np.isfinite(lower) | np.isfinite(upper)
-        if not len(ends):
+        if not known.any():
             return self
+        ends = np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])
         decimals, lowest, highest = self
         if not np.isinf(lower[known]).any():
             lowest = min(float(ends.min()), np.inf if lowest is None else lowest)
@@ -161,14 +156,13 @@ def check_precision(precision: Precision) -> None:
     """Raise an error for decimals or a range that cannot be."""
     decimals, lowest, highest = precision
     if decimals is not None and (isinstance(decimals, bool) or not isinstance(decimals, int) or decimals < 0):
-        problem = f"decimals={decimals!r} is not a number of decimals"
-        raise SchemaError(problem, remedy="give 0, 1, 2, ... or leave it out")
+        remedy = "give 0, 1, 2, ... or leave it out"
+        raise SchemaError(f"decimals={decimals!r} is not a number of decimals", remedy=remedy)
     for name, end in (("lowest", lowest), ("highest", highest)):
         if end is not None and (isinstance(end, (bool, str)) or not np.isfinite(end)):
             raise SchemaError(f"{name}={end!r} is not a number", remedy="give a number, or leave it out")
     if lowest is not None and highest is not None and lowest > highest:
-        problem = f"lowest={lowest:g} is above highest={highest:g}"
-        raise SchemaError(problem, remedy="exchange them")
+        raise SchemaError(f"lowest={lowest:g} is above highest={highest:g}", remedy="exchange them")
 
 
 def _decimals(numbers: FloatArray) -> int | None:
@@ -198,8 +192,7 @@ _NO_STEP = 1e-9  # of probability or score
 def distribution(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P(e ≤ ·) at the ends of intervals: the self-consistent estimate (Turnbull, 1976); mid-ranks for points.
 
-    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)). An answer
-    counts by its weight, and n answers are weights that sum to n.
+    An interval follows the distribution inside it: F(e) = mean of (F(e) − F(lower)) / (F(upper) − F(lower)).
     """
     knots, n = np.unique(np.concatenate([lower[np.isfinite(lower)], upper[np.isfinite(upper)]])), float(weight.sum())
     if len(knots) == 0:
@@ -246,12 +239,11 @@ def _thinned(knots: FloatArray, probability: FloatArray, most: int) -> tuple[Flo
     """At most so many knots: even steps of probability in the middle, even steps of score in the tails."""
     if len(knots) <= most:
         return knots, probability
-    normal, tiny = NormalDist(), 1e-9
-    lowest, highest = (normal.inv_cdf(min(max(p, tiny), 1 - tiny)) for p in (probability[0], probability[-1]))
-    tails = [normal.cdf(score) for score in np.linspace(lowest, highest, 2 * most // 5)]
+    lowest, highest = ndtri(probability[[0, -1]].clip(1e-9, 1 - 1e-9))
+    tails = ndtr(np.linspace(lowest, highest, 2 * most // 5))
     targets = np.concatenate([np.linspace(0, 1, 3 * most // 5 - 2), tails])
     chosen = np.searchsorted(probability, targets).clip(0, len(knots) - 1)
-    chosen = np.unique(np.concatenate([[0, len(knots) - 1], chosen]))
+    chosen = np.unique([0, *chosen, len(knots) - 1])
     return knots[chosen], probability[chosen]
 
 
@@ -268,8 +260,7 @@ def normal_scores(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> t
         ends = is_empty & ~np.append(is_empty[1:], False)  # the last step of each range
         added = 0.5 * np.concatenate([[0.0], np.cumsum(ends)])
         probability = (n * probability + added) / (n + added[-1])
-    scores = np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
-    kept = [0]
+    scores, kept = ndtri(probability), [0]
     for place in range(1, len(knots)):  # skip the inside of such ranges, and steps too small for a finite slope
         if knots[place] - knots[kept[-1]] > 1e-290 and scores[place] - scores[kept[-1]] > _NO_STEP:
             kept.append(place)
@@ -284,8 +275,7 @@ def scores_of_rounded(
     Half an answer is added between two numbers that are not neighbours, so that no number in a gap is impossible; a
     quarter of an answer of the first and of the last number is for numbers beyond them. Of many different numbers,
     frequent ones have knots of their own, and others some of theirs, so that these are smooth. Answers in `intervals`
-    (lower and upper ends, and weights) are divided among the numbers that are observed there. A weight says how many
-    answers a number, or an interval, stands for.
+    (lower and upper ends, and weights) are divided among the numbers that are observed there.
     """
     values, count = _counted(numbers, unit, weight, *intervals)
     low, high = values - 0.5 * unit, values + 0.5 * unit
@@ -300,7 +290,7 @@ def scores_of_rounded(
         thin, _ = _thinned(knots, probability, most)
         kept = np.isin(knots, np.concatenate([thin, low[frequent], high[frequent]]))
         knots, probability = knots[kept], probability[kept]
-    return knots, np.asarray([NormalDist().inv_cdf(p) for p in probability.tolist()])
+    return knots, ndtri(probability)
 
 
 def _are_frequent(values: FloatArray, count: FloatArray, unit: float) -> BoolArray:
@@ -341,15 +331,14 @@ def _counted(
 
 def frequent_and_even(scores: FloatArray, n_bands: int) -> FloatArray:
     """Scores of some knots that divide rounded numbers into about n bands of equal share, or of one frequent number."""
-    share = np.asarray([NormalDist().cdf(score) for score in scores.tolist()])
+    share, ends = ndtr(scores), {0, len(scores) - 1}
     frequent = np.flatnonzero(np.diff(share) >= 1.0 / n_bands)
-    fixed = np.unique(np.concatenate([[0], frequent, frequent + 1, [len(scores) - 1]]))
-    chosen = set(fixed.tolist())
-    for first, last in pairwise(fixed.tolist()):
+    chosen = {*ends, *frequent.tolist(), *(frequent + 1).tolist()}
+    for first, last in pairwise(sorted(chosen)):
         n_parts = round(float(share[last] - share[first]) * n_bands) if last > first + 1 else 1
-        for part in range(1, n_parts):
-            chosen.add(int(np.abs(share - share[first] - (share[last] - share[first]) * part / n_parts).argmin()))
-    return scores[sorted(chosen - {0, len(scores) - 1})]
+        for level in np.linspace(share[first], share[last], n_parts + 1)[1:-1]:
+            chosen.add(int(np.abs(share - level).argmin()))
+    return scores[sorted(chosen - ends)]
 
 
 def tail_slopes(knots: tuple[float, ...], scores: tuple[float, ...], inverse: bool = False) -> tuple[float, float]:

@@ -15,8 +15,7 @@ import numpy as np
 from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, FloatArray
 from thurbo.table.columns.column import Column, Role
-from thurbo.table.columns.labels import LevelColumn, check_labels, in_order, levels_inside
-from thurbo.table.columns.spread import SpreadChoice
+from thurbo.table.columns.labels import LevelColumn, SpreadChoice, check_labels, in_order, levels_inside
 from thurbo.table.columns.statements import Interval, OneOfStatement, Statement, split
 from thurbo.table.columns.values import Refused, false_and_true, is_affirmative, is_label, listing, show, suggestion
 
@@ -63,8 +62,8 @@ class Ordinal(SpreadChoice, LevelColumn):
         for value in distinct:
             if isinstance(value, str) or not is_label(value):
                 problem = f"the order of values such as {show(value)} is not known"
-                remedy = "give it: Ordinal(levels=[lowest, ..., highest])"
-                raise cells.error(int((which == found.index(value)).argmax()) if value in found else 0, problem, remedy)
+                first = int((which == found.index(value)).argmax()) if value in found else 0
+                raise cells.error(first, problem, "give it: Ordinal(levels=[lowest, ..., highest])")
         if len(distinct) < 2:
             problem = f"the only value is {show(distinct[0])}" if distinct else "there are no values"
             remedy = "use Ordinal(levels=[lowest, ..., highest]), or use Ignore()"
@@ -73,7 +72,7 @@ class Ordinal(SpreadChoice, LevelColumn):
 
     def _range(self, statement: Statement) -> tuple[int, int]:
         if isinstance(statement, OneOfStatement):
-            codes = sorted(set(self.find(statement.values, self.lookup())))
+            codes = sorted(set(self.find(statement.values, self.lookup)))
             if codes[-1] - codes[0] >= len(codes):
                 levels = listing(self.labels, " < ")
                 raise Refused(f"{show(statement)} leaves out levels between them ({levels})", "name adjacent levels")
@@ -81,7 +80,7 @@ class Ordinal(SpreadChoice, LevelColumn):
         if not isinstance(statement, Interval):
             remedy = "use between, at_least, at_most or one_of"
             raise Refused(f"{show(statement)} cannot be used in a column of ordered levels", remedy)
-        inside = levels_inside(statement, self.labels, lambda level: self.find([level], self.lookup())[0])
+        inside = levels_inside(statement, self.labels, lambda level: self.find([level], self.lookup)[0])
         return inside[0], inside[-1]
 
     def unknown(self, label: Any) -> Refused:
@@ -91,8 +90,7 @@ class Ordinal(SpreadChoice, LevelColumn):
         return why
 
     def by_utilities(self) -> Column:
-        kind: Any = self.registered["categorical"]
-        return kind(self.levels, ordered=True, **self._kept)
+        return self.registered["categorical"](self.levels, ordered=True, **self._kept)
 
     def describe(self) -> str:
         return listing(self.texts, " < ") if self.levels else "one of ordered levels"
@@ -166,7 +164,7 @@ class Binary(SpreadChoice, LevelColumn):
             )
         true = None if self.true is None else next(iter(self.meant([self.true])), None)
         if true is None:
-            true = next((label for label in distinct if is_affirmative(dict(self._names).get(label, ""))), None)
+            true = next((label for label in distinct if is_affirmative(self._names.get(label, ""))), None)
         if true is not None and true not in distinct and len(distinct) == 2:
             problem = f"the values are {listing(map(show, distinct))}, and none is the true one, {show(self.true)}"
             remedy = f"{suggestion(self.true, distinct)}use Binary(true=...) with one of the two"
@@ -180,11 +178,11 @@ class Binary(SpreadChoice, LevelColumn):
         if not isinstance(statement, OneOfStatement):
             problem = f"{show(statement)} cannot be used in a Binary column"
             raise Refused(problem, "give one of the two values, or use one_of")
-        codes = self.find(statement.values, self.lookup())
+        codes = self.find(statement.values, self.lookup)
         return min(codes), max(codes)
 
     def unknown(self, label: Any) -> Refused:
-        near = suggestion(label, self.lookup()) if isinstance(label, str) else ""
+        near = suggestion(label, self.lookup) if isinstance(label, str) else ""
         return Refused(
             f"value {show(label)} is neither {show(self.labels[0])} nor {show(self.labels[1])}",
             f'{near}correct the cell, or treat it as missing with Binary(unseen="missing")',
@@ -246,4 +244,4 @@ class Answered(Binary):
         own = [answered[name] for name in self.columns if name in answered]
         found = np.any([np.zeros(len(some), bool), *own], axis=0)
         code = np.where(some & bool(own), found, -1)
-        return Block.levels(code.astype(np.int32)[:, None], 1)
+        return Block(self.sites, code=code.astype(np.int32)[:, None], n_cuts=1)

@@ -14,19 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.cells import Block, Cells, Entries, FloatArray, IntArray, as_numbers
+from thurbo.table.columns.cells import Block, Cells, FloatArray, IntArray, as_numbers
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.forms.utilities import OrderForm
 from thurbo.table.columns.labels import LabelTiers, UtilityColumn, check_labels, check_names, check_pairs, mentioned
-from thurbo.table.columns.listed import (
-    LEAST_LISTED,
-    ListSettings,
-    as_orders,
-    extended_orders,
-    from_table,
-    orders_are_listed,
-    tiers,
-)
+from thurbo.table.columns.listed import LEAST_LISTED, ListSettings, best_first, from_table, orders_are_listed, tiers
 from thurbo.table.columns.statements import OneOfStatement, OrderStatement, Statement, TopSet, parse_order
 from thurbo.table.columns.values import Refused, listing, show
 
@@ -128,21 +120,12 @@ class Ranking(UtilityColumn):
         return self.context
 
     def list_cells(self, row: NDArray[Any], site: NDArray[Any], values: Any, n_rows: int) -> NDArray[Any]:
-        """Predicted utilities of items as cells: the items from best to worst."""
-        return self._written(as_orders(self.labels, row, site, values, n_rows))
+        orders, is_text = super().list_cells(row, site, values, n_rows), self.cell_format != "lists"
+        return np.fromiter((self._cell(order, is_text) for order in orders), object, n_rows)
 
-    def extended(
-        self, cells: Cells, row: NDArray[Any], site: NDArray[Any], values: Any, entries: Entries, utility: NDArray[Any]
-    ) -> NDArray[Any]:
-        return self._written(extended_orders(self.labels, entries, utility, row, site, values))
-
-    def _written(self, cells: NDArray[Any]) -> NDArray[Any]:
-        for place, cell in enumerate(cells):
-            cells[place] = [[item] for item in cell] if self.cell_format == "lists" else self._as_text(cell)
-        return cells
-
-    def _as_text(self, items: Iterable[Any]) -> str:
-        return (self.sep or " > ").join(map(str, items))
+    def _cell(self, order: Iterable[Any], is_text: bool) -> Any:
+        """Items from best to worst as a cell."""
+        return (self.sep or " > ").join(map(str, order)) if is_text else [[item] for item in order]
 
     def _order(self, text: str) -> OrderStatement:
         """A text as an order, best first."""
@@ -159,9 +142,9 @@ class Ranking(UtilityColumn):
 
     def separated(self) -> dict[str, Column]:
         if self.places is not None:
-            kind: Any = self.registered["categorical"]
+            kind = self.registered["categorical"]
             return dict.fromkeys(self.places, kind(self.items, names=self.names, missing=self.missing))
-        number: Any = self.registered["ordinal" if self.scores is None else "continuous"]
+        number = self.registered["ordinal" if self.scores is None else "continuous"]
         return {column: number(missing=self.missing) for _, column in self._pairs}
 
     @property
@@ -172,30 +155,24 @@ class Ranking(UtilityColumn):
         if self._pairs or (self.places is not None and self.items is not None):
             return self
         if self.places is not None:
-            found = [value for part in cells.parts.values() for value in part.factorise()[0] if value != ""]
+            found = self.mentions_of(cells)
             ordered = next((part.ordered_levels for part in cells.parts.values()), None)
             return replace(self, items=self.fitted_labels(replace(cells, ordered_levels=ordered), found))
         cells = cells.hashable()
-        distinct, _ = cells.factorise()
-        text = [value for value in distinct if isinstance(value, str)]
-        is_text = bool(text) or all(isinstance(value, Statement) for value in distinct)
-        form: Any = self.cell_format or ("text" if is_text else "lists")
-        if self.items is not None:
-            return replace(self, cell_format=form)._laid_out(cells, weight)
-        whole = set(text)
-        found = [item for value in text for tier in self._order(value).tiers for item in tier if item]
-        found += [item for item in mentioned(distinct) if item not in whole]
-        return replace(self, cell_format=form, items=self.fitted_labels(cells, found))._laid_out(cells, weight)
-
-    def _laid_out(self, cells: Cells, weight: FloatArray) -> Self:
-        """The column with its layout: the listed layout if rows rank few of many items, which saves memory."""
-        if self.is_last or self.context or self.listed is not None or len(self.labels) < LEAST_LISTED:
-            return self
         distinct, which = cells.factorise()
-        items = [self._order(value) if isinstance(value, str) else value for value in distinct]
-        length = np.asarray([*(len(list(mentioned([value]))) for value in items), 0])[which]
+        is_text = any(isinstance(value, str) for value in distinct)
+        is_text |= all(isinstance(value, Statement) for value in distinct)
+        fitted = replace(self, cell_format=self.cell_format or ("text" if is_text else "lists"))
+        named = [self._order(value) if isinstance(value, str) else value for value in distinct]
+        items = [[item for item in mentioned([value]) if item != ""] for value in named]
+        if self.items is None:
+            fitted = replace(fitted, items=self.fitted_labels(cells, [item for own in items for item in own]))
+        if self.is_last or self.context or self.listed is not None or len(fitted.labels) < LEAST_LISTED:
+            return fitted
+        # The listed layout saves memory if rows rank few of many items.
+        length = np.asarray([*map(len, items), 0])[which]
         sizes = float(weight @ length), float(weight.sum())
-        return replace(self, listed=orders_are_listed(len(self.labels), *sizes, usually=False))
+        return replace(fitted, listed=orders_are_listed(len(fitted.labels), *sizes, usually=False))
 
     def encode(self, cells: Cells) -> Block:
         """Cells as tiers."""
@@ -209,23 +186,20 @@ class Ranking(UtilityColumn):
             bad[[line.row for line in linear]] = True
             if bad.any():
                 problem = "the cell does not say which item was chosen first, second, ..."
-                problem += ": items above the last are tied"
                 remedy = "give an order without ties, or use Ranking(context=False)"
-                raise cells.error(int(bad.argmax()), problem, remedy)
-            return replace(Block.orders(tier, one_of, self.sites), is_repeated=True)
+                raise cells.error(int(bad.argmax()), f"{problem}: items above the last are tied", remedy)
+            return Block(self.sites, tier=tier, one_of=one_of, is_repeated=True)
         if not self.is_listed:
-            return Block.orders(tier, one_of, self.sites, linear)
+            return Block(self.sites, tier=tier, one_of=one_of, linear=tuple(linear))
         if linear or one_of.any():
             row = linear[0].row if linear else int(one_of.argmax())
             problem = f"comparisons of {len(self.labels)} items that do not form an order from best to worst"
             raise cells.error(row, problem, "give an order, or fewer items")
         entries, place = from_table(tier)
-        return Block.orders(place[:, None], None, self.sites, entries=entries)
+        return Block(self.sites, tier=place[:, None], entries=entries)
 
     def silent(self, n_rows: int) -> Block:
-        if not self.is_listed:
-            return replace(super().silent(n_rows), is_repeated=self.context)
-        return Block.orders(np.zeros((0, 1), np.int32), None, self.sites, entries=Entries.none(n_rows))
+        return replace(super().silent(n_rows), is_repeated=self.context)
 
     def _read(self, value: Any, places: Mapping[Any, int]) -> LabelTiers | None:
         if isinstance(value, (OneOfStatement, TopSet)):
@@ -246,37 +220,31 @@ class Ranking(UtilityColumn):
 
     def _tiers(self, tiers: tuple[tuple[Any, ...], ...], places: Mapping[Any, int]) -> LabelTiers | None:
         """A ranking of items, best first, as tiers."""
-        if self.unseen == "missing":
-            tiers = tuple(tuple(item for item in tier if item in places) for tier in tiers)
-        groups = [group for group in (self.find(tier, places) for tier in tiers) if group]
-        seen: set[int] = set()
+        omitted = self.unseen == "missing"
+        known = [[item for item in tier if item in places or not omitted] for tier in tiers]
+        groups = [group for group in (self.find(tier, places) for tier in known) if group]
         tier = np.full(len(self.labels), -1, np.int32)
         for height, group in enumerate(reversed(groups)):
             for place in group:
-                if place in seen:
+                if tier[place] >= 0:
                     raise Refused(f"item {show(self.labels[place])} is ranked twice", "name each item once in a cell")
-                seen.add(place)
                 tier[place] = height
         return LabelTiers(last(tier[None])[0] if self.is_last else tier) if groups else None
 
     def _from_numbers(self, cells: Cells) -> IntArray:
         """Tiers of the columns that hold a rank or score for each item: [row, item]."""
         numbers = np.full((len(cells), len(self.labels)), np.nan)
-        what, wanted = "score", "a finite number"
-        if self.ranks is not None:
-            what, wanted = "rank", "a number from 1, the best, upwards"
+        # Files use 0 for an item that was not ranked.
+        what, least, wanted = "rank", 1.0, "a number from 1, the best, upwards"
+        if self.scores is not None:
+            what, least, wanted = "score", -np.inf, "a finite number"
         for item, name in self._pairs:
-            part = cells.parts.get(name)
-            if part is None:
-                continue
-            column, refused = as_numbers(part)
-            refused |= np.isinf(column)
-            if self.ranks is not None:
-                refused |= column < 1  # files use 0 for an item that was not ranked
-            self.refuse(part, refused, f"{what} {{}} of item {show(item)} is not {wanted}")
-            numbers[:, self.labels.index(item)] = np.where(part.missing | refused, np.nan, column)
-        tier = dense_tiers(numbers if self.ranks is None else -numbers)
-        return last(tier) if self.is_last else tier
+            if name in cells.parts:
+                column, refused = as_numbers(cells.parts[name])
+                refused |= np.isinf(column) | (column < least)
+                self.refuse(cells.parts[name], refused, f"{what} {{}} of item {show(item)} is not {wanted}")
+                numbers[:, self.labels.index(item)] = np.where(refused, np.nan, column)
+        return self._dense(numbers if self.ranks is None else -numbers)
 
     def _from_places(self, cells: Cells) -> IntArray:
         """Tiers of the columns that hold the item at each place, best first: [row, item]."""
@@ -296,24 +264,23 @@ class Ranking(UtilityColumn):
             # After an empty place the better items are unknown: an item is below only those before that place.
             use = ~empty & ~taken & ~(gap & self.is_last)
             height[rows[use], item[use]] = -step
-        tier = dense_tiers(height)
+        return self._dense(height)
+
+    def _dense(self, numbers: FloatArray) -> IntArray:
+        """Tiers from 0 without gaps of the numbers in each row, equal numbers tied."""
+        known, tier = np.nonzero(~np.isnan(numbers)), np.full(numbers.shape, -1, np.int32)
+        tier[known] = tiers(known[0], numbers[known])
         return last(tier) if self.is_last else tier
 
     def decode(self, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> NDArray[Any]:
         """Items from the largest utility to the smallest; items without a utility are omitted."""
-        cells = np.full(len(x), None, object)
-        is_text = self.cell_format != "lists" and not any(
-            sign in site for site in self.sites for sign in self.sep or ">="
-        )
-        for row, order in enumerate(_best_first(x)):
-            if len(order):
-                items = [self.labels[place] for place in order]
-                cells[row] = self._as_text(items) if is_text else [[item] for item in items]
-        return cells
+        is_text = self.cell_format != "lists" and set(self.sep or ">=").isdisjoint("".join(self.sites))
+        orders = [[self.labels[place] for place in order] for order in best_first(x)]
+        return np.fromiter((self._cell(order, is_text) if order else None for order in orders), object, len(x))
 
     def decode_columns(self, name: str, x: FloatArray, cuts: FloatArray, scale: FloatArray) -> dict[str, NDArray[Any]]:
         """Cells as ranks, scores or places, if the column is read from several columns."""
-        orders = _best_first(x)
+        orders = best_first(x)
         if self.places is not None:
             held = np.full((len(x), len(self.places)), None, object)
             for row, order in enumerate(orders):
@@ -322,10 +289,10 @@ class Ranking(UtilityColumn):
             return {column: held[:, step] for step, column in enumerate(self.places)}
         if not self._pairs:
             return {name: self.decode(x, cuts, scale)}
-        rank = np.full((len(x), len(self.labels)), np.nan)
+        numbers = np.full((len(x), len(self.labels)), np.nan)
         for row, order in enumerate(orders):
-            rank[row, order] = np.arange(1, len(order) + 1)
-        numbers = rank if self.scores is None else len(self.labels) + 1 - rank
+            rank = np.arange(1, len(order) + 1)
+            numbers[row, order] = rank if self.scores is None else len(self.labels) + 1 - rank
         whole = numbers if np.isnan(numbers).any() else numbers.astype(np.int64)
         return {column: whole[:, self.labels.index(item)] for item, column in self._pairs}
 
@@ -341,17 +308,3 @@ def last(tier: IntArray) -> IntArray:
     ranked = tier >= 0
     short = ranked.any(axis=1, keepdims=True) & ~ranked.all(axis=1, keepdims=True)
     return np.where(short, tier + 1, tier).astype(np.int32)
-
-
-def dense_tiers(numbers: FloatArray) -> IntArray:
-    """Tiers from 0 without gaps of the numbers in each row, equal numbers tied, −1 if missing."""
-    known, tier = np.nonzero(~np.isnan(numbers)), np.full(numbers.shape, -1, np.int32)
-    tier[known] = tiers(known[0], numbers[known])
-    return tier
-
-
-def _best_first(x: FloatArray) -> list[NDArray[np.intp]]:
-    """Places of each row's known utilities, the largest first."""
-    x = np.asarray(x, np.float64)
-    known = (~np.isnan(x)).sum(axis=1)
-    return [order[:count] for order, count in zip(np.argsort(-x, axis=1, kind="stable"), known, strict=True)]

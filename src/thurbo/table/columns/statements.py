@@ -1,4 +1,4 @@
-"""§3, Eq. (5): statements that may be used instead of a value, in any cell and in any query.
+"""§3, Eq. (5): statements that may be used instead of a value, in any cell of a table or of `given`.
 
 A statement gives less information than a value: an interval, one of several labels, a set above all others, or an
 order of some items. Statements are immutable and hashable; each column defines which statements it accepts.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -77,11 +78,6 @@ def between(lower: Any, upper: Any) -> Interval:
     lower, upper : number or label
         The two ends: numbers, or labels of a column with ordered labels.
 
-    Returns
-    -------
-    Interval
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 50, tb.between(30, 40)]})
@@ -104,11 +100,6 @@ def at_least(value: Any) -> Interval:
     value : number or label
         The lower end, included: a number, or a label of a column with ordered labels.
 
-    Returns
-    -------
-    Interval
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
@@ -124,11 +115,6 @@ def at_most(value: Any) -> Interval:
     ----------
     value : number or label
         The upper end, included: a number, or a label of a column with ordered labels.
-
-    Returns
-    -------
-    Interval
-        A value for a cell of a table or of `given`.
 
     Examples
     --------
@@ -146,11 +132,6 @@ def one_of(*values: Any) -> OneOfStatement:
     *values : label
         Labels of a Binary, Categorical, Ordinal or Banded column. Levels and bands have to be adjacent.
 
-    Returns
-    -------
-    OneOfStatement
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> print(tb.one_of("Green", "Red"))
@@ -167,11 +148,6 @@ def top_set(*values: Any) -> TopSet:
     *values : label
         Labels of a Categorical or Ranking column.
 
-    Returns
-    -------
-    TopSet
-        A value for a cell of a table or of `given`.
-
     Examples
     --------
     >>> print(tb.top_set("Green", "Red"))
@@ -186,12 +162,7 @@ def prefers(better: Any, worse: Any) -> OrderStatement:
     Parameters
     ----------
     better, worse : label
-        Two items of a Ranking column.
-
-    Returns
-    -------
-    OrderStatement
-        A value for a cell of a table or of `given`. A list of several such statements is a cell, too.
+        Two items of a Ranking column. A list of several such statements is a cell, too.
 
     Examples
     --------
@@ -250,28 +221,27 @@ def parse_given(text: str, schema: Mapping[str, Column] | None = None) -> tuple[
     that a cell of the column may hold. With a schema, names and labels may contain these signs, and columns may be
     called by their display names.
     """
-    known = dict(zip(schema or (), schema or (), strict=True))
-    known = {shown: name for name, shown in getattr(schema, "display_names", {}).items()} | known
-    names = sorted((name for name in known if text.strip().startswith(name)), key=len, reverse=True)
-    for shown in names:
-        match = _OPERATOR.match(text.strip(), len(shown))
+    columns, stripped = dict(schema or {}), text.strip()
+    known = {shown: name for name, shown in getattr(schema, "display_names", {}).items()}
+    known |= {name: name for name in columns}
+    for shown in sorted(filter(stripped.startswith, known), key=len, reverse=True):
+        match = _OPERATOR.match(stripped, len(shown))
         if match:
-            name = known[shown]
-            column: Any = dict(schema or {})[name]
+            column: Any = columns[known[shown]]
             # A label may be written as it is, or by its name if that is unambiguous.
-            spelt = {word: column.labels[place] for word, place in getattr(column, "lookup", dict)().items()}
+            spelt = {word: column.labels[place] for word, place in getattr(column, "lookup", {}).items()}
             spelt |= {str(label).casefold(): label for label in column.labels if isinstance(label, bool)}
             spelt |= {str(label): label for label in column.labels}
-            return name, _cell(match["sign"], text.strip()[match.end() :], text, spelt)
-    match = _OPERATOR.search(text.strip())
+            return known[shown], _cell(match["sign"], stripped[match.end() :], text, spelt)
+    match = _OPERATOR.search(stripped)
     if match is None or match.start() == 0:
         remedy = "write for example 'age >= 30', 'income in [20000, 40000]', 'party = Green | Red' or 'films: A > B'"
         raise SchemaError(f"the condition {show(text)} cannot be read", remedy=remedy)
-    name = text.strip()[: match.start()]
+    name = stripped[: match.start()]
     if schema is not None:
         remedy = f"{suggestion(name, schema)}the columns are {listing(schema)}"
         raise SchemaError(f"the condition {show(text)} does not name a column", column=name, remedy=remedy)
-    return name, _cell(match["sign"], text.strip()[match.end() :], text, {})
+    return name, _cell(match["sign"], stripped[match.end() :], text, {})
 
 
 def parse_conditions(given: Any, schema: Mapping[str, Column] | None = None) -> dict[str, Any]:
@@ -304,45 +274,42 @@ def combined(name: str, cells: list[Any]) -> Any:
         high = [cell.upper for cell in cells if cell.upper is not None]
         numbers = all(isinstance(end, (int, float)) for end in low + high)
         if numbers or (len(low) < 2 and len(high) < 2):
-            lower, upper = (max(low) if low else None), (min(high) if high else None)
-            if lower is None or upper is None:
-                return Interval(lower, upper)
-            if numbers and lower > upper:
-                words = " and ".join(map(str, cells))
-                problem = f"no value satisfies all of: {words}"
+            if not low or not high:
+                return Interval(max(low, default=None), min(high, default=None))
+            if numbers and max(low) > min(high):
+                problem = f"no value satisfies all of: {' and '.join(map(str, cells))}"
                 raise InfeasibleEvidence(problem, column=name, remedy="remove one of them")
-            return between(lower, upper)
+            return between(max(low), min(high))
     problem = f"the conditions {' and '.join(map(show, map(str, cells)))} cannot be combined"
     raise SchemaError(problem, column=name, remedy="give one condition for each column")
 
 
 def _cell(sign: str, rest: str, text: str, spelt: Mapping[str, Any]) -> Any:
-    value = partial(_value, spelt=spelt)
-    if not rest.strip():
+    value, rest = partial(_value, spelt=spelt), rest.strip()
+    if not rest:
         raise SchemaError(f"the condition {show(text)} is not complete", remedy=f"add what follows {sign}")
-    if sign in ":=" and rest.strip() in spelt:  # a label may contain these signs
+    if sign in ":=" and rest in spelt:  # a label may contain these signs
         return value(rest)
     if sign == "=" and rest.startswith("="):
         right = text.replace("==", "=", 1).strip()
         raise SchemaError(f"the condition {show(text)} has two signs =", remedy=f"use one: '{right}'")
-    if sign == ":":
-        if ">" not in rest:
-            return value(rest)
+    words = [word for word in rest.split("|") if word.strip()]
+    if sign == ":" and ">" in rest:
         return OrderStatement(tuple(tuple(map(value, tier)) for tier in parse_order(rest).tiers))
-    if sign == "=":
-        words = [word for word in rest.split("|") if word.strip()]
-        return value(rest) if len(words) == 1 else one_of(*map(value, words))
+    if sign in ":=":
+        return value(rest) if sign == ":" or len(words) == 1 else one_of(*map(value, words))
     if sign in (">=", "≥"):
         return at_least(value(rest))
     if sign in ("<=", "≤"):
         return at_most(value(rest))
-    ends = rest.strip()[1:-1].split(",")
-    if not rest.strip().endswith("]") or len(ends) != 2 or not any(end.strip() for end in ends):
+    ends = [end.strip() for end in rest[1:-1].split(",")]
+    if not rest.endswith("]") or len(ends) != 2 or not any(ends):
         remedy = "write for example 'income in [20000, 40000]'; one end may be left empty"
         raise SchemaError(f"the condition {show(text)} has no interval", remedy=remedy)
-    if not ends[0].strip():
-        return at_most(value(ends[1]))
-    return between(value(ends[0]), value(ends[1])) if ends[1].strip() else at_least(value(ends[0]))
+    low, high = ends
+    if not low or not high:
+        return at_least(value(low)) if low else at_most(value(high))
+    return between(value(low), value(high))
 
 
 def _value(word: str, spelt: Mapping[str, Any]) -> Any:
@@ -352,10 +319,7 @@ def _value(word: str, spelt: Mapping[str, Any]) -> Any:
         if known in spelt and (known == word or isinstance(spelt[known], bool)):
             return spelt[known]
     for number in (int, float):
-        try:
+        with suppress(ValueError, OverflowError):  # an integer with more than 308 digits is no float
             found = number(word)
-            is_finite = math.isfinite(found)
-        except (ValueError, OverflowError):  # an integer with more than 308 digits is no float
-            continue
-        return found if is_finite else word
+            return found if math.isfinite(found) else word
     return word.strip("\"'")

@@ -19,8 +19,8 @@ from thurbo.errors import SchemaError
 from thurbo.table.columns.cells import Block, BoolArray, Cells, Entries, Family, FloatArray, Tasks
 from thurbo.table.columns.forms.utilities import TaskForm
 from thurbo.table.columns.labels import LabelledColumn, check_labels, check_names, in_order
-from thurbo.table.columns.listed import ItemColumn, ListSettings, as_orders
-from thurbo.table.columns.statements import OrderStatement, Statement, parse_order
+from thurbo.table.columns.listed import ItemColumn, ListSettings
+from thurbo.table.columns.statements import OrderStatement, parse_order
 from thurbo.table.columns.values import Refused, collection, is_label, listing, plain, show
 
 Tiers = tuple[tuple[Any, ...], ...]  # items of one task from best to worst; items of one tier are not compared
@@ -54,32 +54,26 @@ class TaskColumn(ItemColumn, LabelledColumn):
         super()._check()
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
-        read = self._orders(cells)
-        sizes = [sum(map(len, task)) for tasks in read for task in tasks]
-        fitted = self
+        tasks, fitted = [task for own in self._orders(cells) for task in own], self
         if self.items is None:
-            every = [item for tasks in read for task in tasks for tier in task for item in tier]
-            found = list(dict.fromkeys([*every, *(item for item, _ in self.attributes or ())]))
+            found = self.fitted_items((item for task in tasks for tier in task for item in tier), cells.name)
             for item in found:
                 if not is_label(item) or item == "":
                     raise SchemaError(f"{show(item)} cannot be an item", column=cells.name, remedy="give texts")
-            if len(found) < 2:
-                problem = f"the column has {len(found)} item{'s' * (len(found) != 1)}"
-                raise SchemaError(problem, column=cells.name, remedy="give two items or more")
             fitted = replace(self, items=in_order(found))
-        return fitted._fitted(max([2, self.size or 2, *sizes]), read)
+        return fitted._fitted(tasks)
 
-    def _fitted(self, size: int, read: list[list[Tiers]]) -> Self:
+    def _fitted(self, tasks: list[Tiers]) -> Self:
         """The column with what `encode` needs, from the tasks of the training table."""
-        return replace(self, size=size)
+        return replace(self, size=max([2, self.size or 2, *(sum(map(len, task)) for task in tasks)]))
 
     def encode(self, cells: Cells) -> Block:
         place = self.index(cells)
         rows: list[list[Task]] = []
         for position, tasks in enumerate(self._orders(cells)):
             with cells.at(position):
-                parts = [part for each in tasks for part in self._comparisons(each)]
-                rows.append([task for each in parts if (task := self._task(each, place)) is not None])
+                found = [self._task(part, place) for each in tasks for part in self._comparisons(each)]
+            rows.append([task for task in found if task is not None])
         return self._block(rows)
 
     def _comparisons(self, tiers: Tiers) -> list[Tiers]:
@@ -88,15 +82,14 @@ class TaskColumn(ItemColumn, LabelledColumn):
 
     def _block(self, rows: list[list[Task]]) -> Block:
         """The tasks of all rows as entries, each task padded to one size."""
-        size = max([self.size or 2, *(len(sites) for tasks in rows for sites, _ in tasks)])
-        n_tasks = np.asarray([len(tasks) for tasks in rows], np.int64)
-        start = np.concatenate([[0], np.cumsum(n_tasks)]).astype(np.int64) * size
-        site = np.zeros((int(n_tasks.sum()), size), np.int32)
-        tier = np.full(site.shape, -1, np.int32)
-        for number, (sites, tiers) in enumerate(task for tasks in rows for task in tasks):
+        every = [task for tasks in rows for task in tasks]
+        size = max([self.size or 2, *(len(sites) for sites, _ in every)])
+        start = np.cumsum([0, *map(len, rows)]) * size
+        site, tier = np.zeros((len(every), size), np.int32), np.full((len(every), size), -1, np.int32)
+        for number, (sites, tiers) in enumerate(every):
             site[number, : len(sites)], tier[number, : len(sites)] = sites, tiers
         entries = Entries(start, site.reshape(-1))
-        return Block.orders(tier.reshape(-1, 1), None, self.sites, entries=entries, tasks=self._about(tier))
+        return Block(self.sites, tier=tier.reshape(-1, 1), entries=entries, tasks=self._about(tier))
 
     def _about(self, tier: NDArray[np.int32]) -> Tasks:
         """What the tasks [task, item] have in common."""
@@ -111,14 +104,13 @@ class TaskColumn(ItemColumn, LabelledColumn):
 
     def _task(self, tiers: Tiers, place: Mapping[Any, int]) -> Task | None:
         """One task as positions and tiers; None if all its items are unknown and omitted, or tell nothing."""
-        if self.unseen == "missing":
-            tiers = tuple(tuple(item for item in tier if item in place) for tier in tiers)
-        groups = [self.find(tier, place) for tier in tiers]
+        omitted = self.unseen == "missing"
+        known = [[item for item in tier if item in place or not omitted] for tier in tiers]
+        groups = [group for group in (self.find(tier, place) for tier in known) if group]
         sites = [site for group in groups for site in group]
-        if len(set(sites)) < len(sites) and self.attributes is None:  # equal profiles can be in one task
-            twice = next(site for number, site in enumerate(sites) if site in sites[:number])
-            raise Refused(f"item {show(self.labels[twice])} is in one task twice", "name each item once in a task")
-        groups = [group for group in groups if group]
+        for number, site in enumerate(sites if self.attributes is None else ()):  # equal profiles can be in one task
+            if site in sites[:number]:
+                raise Refused(f"item {show(self.labels[site])} is in one task twice", "name each item once in a task")
         tiers_of = [len(groups) - 1 - number for number, group in enumerate(groups) for _ in group]
         return (sites, tiers_of) if self._says(groups) else None
 
@@ -137,19 +129,18 @@ class TaskColumn(ItemColumn, LabelledColumn):
         return [[] for _ in range(len(cells))]
 
     def _read(self, value: Any) -> list[Tiers]:
-        if isinstance(value, str):
-            return [self._one(part) for part in value.split(";") if part.strip()]
         members = collection(value)
-        if isinstance(value, (Mapping, Statement)) or members is None:
-            return [self._one(value)]
-        if members and all(_is_item(member) for member in members):  # one task: items from best to worst
-            return [self._one(members)]
+        if isinstance(value, str):
+            members = tuple(part for part in value.split(";") if part.strip())
+        elif members is None:
+            members = (value,)
+        elif members and all(map(_is_item, members)):  # one task: items from best to worst
+            members = (members,)
         return [self._one(member) for member in members]
 
     def _one(self, value: Any) -> Tiers:
+        value = parse_order(value) if isinstance(value, str) else value
         tiers = value.tiers if isinstance(value, OrderStatement) else collection(value)
-        if isinstance(value, str):
-            tiers = parse_order(value).tiers
         if tiers is None:
             raise Refused(f"{show(value)} is not a task", self.remedy)
         return tuple(tuple(map(plain, collection(tier) or (tier,))) for tier in tiers)
@@ -160,10 +151,8 @@ class TaskColumn(ItemColumn, LabelledColumn):
         key = np.asarray(row, np.int64) * (int(np.max(site, initial=0)) + 1) + site
         first = np.sort(np.unique(key, return_index=True)[1])
         row, site, values = (np.asarray(each)[first] for each in (row, site, values))
-        cells = as_orders(self.labels, row, site, values, n_rows)
-        for place, items in enumerate(cells):
-            cells[place] = self._written(items)
-        return cells
+        orders = super().list_cells(row, site, values, n_rows)
+        return np.fromiter(map(self._written, orders), object, n_rows)
 
     def _written(self, items: list[Any]) -> Any:
         """A cell that says that these items are in this order."""
@@ -175,7 +164,7 @@ class TaskColumn(ItemColumn, LabelledColumn):
         parts = (block.by_task(each) for each in (block.lists.row, block.lists.site, block.tier[:, 0], masked))
         for rows, sites, tiers, gone in zip(*parts, strict=True):
             if not gone[0]:
-                levels = sorted({*tiers[tiers >= 0].tolist()}, reverse=True)
+                levels = np.unique(tiers[tiers >= 0])[::-1]
                 task = [[self.labels[site] for site in sites[tiers == level]] for level in levels]
                 found[rows[0]] = [*(found[rows[0]] or ()), task]
         return found
@@ -239,9 +228,8 @@ class Pairs(TaskColumn):
     remedy = 'write pairs as ("better", "worse") or "better > worse"; use Ranking or Choice for more than two items'
     ties: bool | None = field(default=None, kw_only=True)
 
-    def _fitted(self, size: int, read: list[list[Tiers]]) -> Self:
-        found = any(len(task) == 1 for tasks in read for task in tasks)
-        return replace(self, size=2, ties=found if self.ties is None else self.ties)
+    def _fitted(self, tasks: list[Tiers]) -> Self:
+        return replace(self, size=2, ties=any(len(task) == 1 for task in tasks) if self.ties is None else self.ties)
 
     def _about(self, tier: NDArray[np.int32]) -> Tasks:
         return Tasks(2, self.noise, is_paired=True, has_ties=bool(self.ties))
@@ -305,7 +293,6 @@ class Choice(TaskColumn):
     """
 
     kind: ClassVar[str] = "choice"
-    mappings: ClassVar[tuple[str, ...]] = ()
     picks: ClassVar[tuple[str, ...]] = ("chosen",)  # settings that name columns of answers, and keys of a task
     what: ClassVar[str] = "choices among"
     shown: Any = field(default=None, kw_only=True)
@@ -359,8 +346,9 @@ class Choice(TaskColumn):
             return (name,)
         if self.available:
             return (name, *(column for _, column in self.shown))
-        sets = () if self._has_fixed_sets else tuple(column for each in self.shown for column in each)
-        return tuple(dict.fromkeys((*sets, *(column for _, own in self._answers for column in own))))
+        sets = () if self._has_fixed_sets else self.shown
+        answers = (own for _, own in self._answers)
+        return tuple(dict.fromkeys(column for each in (*sets, *answers) for column in each))
 
     def _fit(self, cells: Cells, weight: FloatArray) -> Self:
         if self.available and self.items is None:
@@ -386,22 +374,24 @@ class Choice(TaskColumn):
         return self._tiers(tuple(map(plain, shown)), given)
 
     def _tiers(self, shown: tuple[Any, ...], given: Mapping[str, Any]) -> Tiers:
-        """A task from the items shown and the answers."""
-        best = self._picked(shown, given["chosen"])
-        return best, tuple(item for item in shown if item not in best)
+        """A task from the items shown and the answers: the best, the rest, and the worst if it was asked for."""
+        first, last = (self._picked(shown, given[name]) if name in given else () for name in (self.picks[0], "worst"))
+        both = set(first) & set(last)
+        if both:
+            raise Refused(f"{show(next(iter(both)))} is both the best and the worst", "give two items")
+        rest = tuple(item for item in shown if item not in (*first, *last))
+        return tuple(tier for tier in (first, rest, last) if tier)
 
     def _picked(self, shown: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
         """The chosen items of a set: by label, or by position from 1 if no item has this label."""
-        found = tuple(map(plain, collection(value) or (value,)))
-        for place, item in enumerate(found):
-            if item in shown:
-                continue
+        found = []
+        for item in map(plain, collection(value) or (value,)):
             number = int(item) if isinstance(item, (int, float)) and float(item).is_integer() else 0
-            if not 1 <= number <= len(shown):
+            if item not in shown and not 1 <= number <= len(shown):
                 problem = f"{show(item)} was chosen, but {listing(shown)} were shown"
                 raise Refused(problem, "choose one of those shown, or correct what was shown")
-            found = (*found[:place], shown[number - 1], *found[place + 1 :])
-        return found
+            found.append(item if item in shown else shown[number - 1])
+        return tuple(found)
 
     def _from_parts(self, cells: Cells) -> list[list[Tiers]]:
         rows: list[list[Tiers]] = [[] for _ in range(len(cells))]
@@ -474,12 +464,3 @@ class BestWorst(Choice):
             return [tiers]
         best, rest, worst = tiers
         return [(best, (*rest, *worst)), (rest, worst)]
-
-    def _tiers(self, shown: tuple[Any, ...], given: Mapping[str, Any]) -> Tiers:
-        ends = {name: self._picked(shown, value) for name, value in given.items()}
-        both = set(ends.get("best", ())) & set(ends.get("worst", ()))
-        if both:
-            raise Refused(f"{show(next(iter(both)))} is both the best and the worst", "give two items")
-        named = {item for own in ends.values() for item in own}
-        rest = tuple(item for item in shown if item not in named)
-        return tuple(tier for tier in (ends.get("best", ()), rest, ends.get("worst", ())) if tier)

@@ -162,8 +162,6 @@ _AFFIRMATIVE = frozenset(_OPPOSITE)
 _OPPOSITE |= {negative: positive for positive, negative in _OPPOSITE.items()}
 _OPPOSITE |= {"nee": "ja", "nej": "ja", "nei": "ja"}
 _OPPOSITE |= {"unselected": "selected", "not checked": "checked", "unticked": "ticked"}
-
-
 _NEGATED = re.compile(
     r"(?:no|not|non|never|none|nothing|without|(?:do|does|did|has|have|is)(?:n't| not))\b", re.IGNORECASE
 )
@@ -189,23 +187,20 @@ def false_and_true(distinct: list[Any], true: Any) -> tuple[Any, Any]:
     if not distinct:
         distinct = [False if true is None else _opposite(true)]
     if len(distinct) == 1:
-        only = distinct[0]
-        other = _opposite(only)
-        if true is not None and true not in (only, other):
-            other = true
-        distinct = [only, other]
+        only, other = distinct[0], _opposite(distinct[0])
         if true is None:
             true = other if is_affirmative(other) else only
+        distinct = [only, other if true in (only, other) else true]
     first, second = distinct
-    negated = [value for value in distinct if isinstance(value, str) and _NEGATED.match(value)]
-    if true is None and len(negated) == 1 and not any(map(is_affirmative, distinct)):
-        true = second if negated[0] == first else first
-    if true is None and is_affirmative(first) == is_affirmative(second) and is_negative(first) != is_negative(second):
-        true = second if is_negative(first) else first
     if true is None:
-        true = next((value for value in distinct if is_affirmative(value)), None)
-    if true is None:
-        true = max(distinct, key=lambda value: (isinstance(value, str), value))
+        affirmed, denied = ([value for value in distinct if test(value)] for test in (is_affirmative, is_negative))
+        negated = [value for value in distinct if isinstance(value, str) and _NEGATED.match(value)]
+        if len(negated) == 1 and not affirmed:
+            true = second if negated[0] == first else first
+        elif len(affirmed) != 1 and len(denied) == 1:
+            true = second if denied[0] == first else first
+        else:
+            true = max(affirmed[:1] or distinct, key=lambda value: (isinstance(value, str), value))
     return (second, first) if first == true else (first, second)
 
 

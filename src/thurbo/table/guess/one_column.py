@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thurbo.errors import SchemaError
-from thurbo.table.columns.banded import Banded
 from thurbo.table.columns.categorical import Categorical
 from thurbo.table.columns.cells import Cells, FloatArray, IntArray
+from thurbo.table.columns.censored import Banded
 from thurbo.table.columns.column import Column
 from thurbo.table.columns.continuous import Continuous
 from thurbo.table.columns.ignore import Ignore

@@ -508,5 +508,5 @@ def with_answered(schema: Schema, table: Table, alone: bool = False) -> Schema:
         name = f"answered: {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
         while name in schema or name in table:
             name += " "
-        added[name] = Column.registered["answered"](columns=names)  # type: ignore[call-arg]
+        added[name] = Column.registered["answered"](columns=names)
     return schema | added

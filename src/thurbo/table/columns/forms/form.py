@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, stdtrit
+from scipy.special import log_ndtr, ndtr, stdtrit
 
 from thurbo.errors import ThurboError, check_choice
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
@@ -278,18 +278,19 @@ class Form(ABC):
         return np.zeros((n_sites, 1)), np.ones(n_sites)
 
     def _test_order(self, trial: Trial, truth: NDArray[Any], values: ByRival) -> list[Tested]:
-        """Accuracy of ranking: of two masked items of one row with different scores, is the better predicted higher?
-
-        `truth` are the scores of the masked lines, `values` what each method expects, [answer].
-        """
+        """Accuracy of ranking two masked items of a row, by their scores and by what each method expects, [answer]."""
         if trial.block.entries is None:
             return []
         better, worse = pairs_of(trial.row, truth)
         if not len(better):
             return []
-        right = {rival: in_order(each[better] - each[worse]) for rival, each in values.items()}
-        weight = trial.weight[trial.masked][better]
-        return [Tested.of(f"{trial.name}: pairs", self.column, "pair", trial.row[better], weight, right=right)]
+        return [self._tested_pairs(trial, better, {rival: own[better] - own[worse] for rival, own in values.items()})]
+
+    def _tested_pairs(self, trial: Trial, which: NDArray[Any], gaps: ByRival, **more: ByRival) -> Tested:
+        """Accuracy of pairs by the gaps between the predictions of both; `which` masked answer each is from."""
+        right = {rival: (gap > 0) + 0.5 * (gap == 0) for rival, gap in gaps.items()}
+        row, weight = trial.row[which], trial.weight[trial.masked][which]
+        return Tested(f"{trial.name}: pairs", self.column.kind, "pair", row, weight, right=right, **more)
 
     def _answers(self, name: str, labels: tuple[str, ...], values: FloatArray, site: str = "", **more: Any) -> Answers:
         return Answers(name, self.column.kind, labels, values, self.column.describe(), site, **more)
@@ -340,40 +341,24 @@ RIVALS = ("", "_marginal", "_logistic", "_boosting", "_both")
 
 # The model's under "", the baselines' under the other names; "_both" is the mean of "_logistic" and "_boosting".
 ByRival = dict[str, NDArray[Any]]
+_NONE: ByRival = {}
 
 
 class Tested(NamedTuple):
-    """The masked answers of one type, and what the model and each baseline gave for each of them, [answer].
-
-    score       log score: log-probability, or log density in the user's units
-    right       1 if the predicted label is the true one, a half in a tie
-    absolute    absolute error of the median
-    squared     squared error of the mean
-    confidence  probability of the predicted label
-    below       P(number ≤ truth)
-    code        the true label, under ""
-    """
+    """The masked answers of one type, and what the model and each baseline gave for each of them, [answer]."""
 
     about: str
     kind: str
     answer: str
-    row: IntArray  # of every answer
+    row: NDArray[Any]  # of every answer
     weight: FloatArray  # of every answer
-    score: ByRival
-    right: ByRival
-    absolute: ByRival
-    squared: ByRival
-    confidence: ByRival
-    below: ByRival
-    code: ByRival
-
-    @classmethod
-    def of(
-        cls, about: str, column: Column, answer: str, row: NDArray[Any], weight: FloatArray, **parts: ByRival
-    ) -> Tested:
-        """The same with the parts that apply."""
-        empty: dict[str, ByRival] = {name: {} for name in cls._fields[5:]}
-        return cls(about, column.kind, answer, row, weight, **{**empty, **parts})
+    score: ByRival = _NONE  # log-probability, or log density in the user's units
+    right: ByRival = _NONE  # 1 if the predicted label is the true one, a half in a tie
+    absolute: ByRival = _NONE  # absolute error of the median
+    squared: ByRival = _NONE  # squared error of the mean
+    confidence: ByRival = _NONE  # probability of the predicted label
+    below: ByRival = _NONE  # P(number ≤ truth)
+    code: ByRival = _NONE  # the true label, under ""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -404,13 +389,13 @@ def pooled(tests: Iterable[Tested]) -> list[Tested]:
         groups.setdefault(test[:3], []).append(test)
     found = []
     for about, group in groups.items():
-        row, weight = (np.concatenate([getattr(test, name) for test in group]) for name in ("row", "weight"))
-        parts: list[ByRival] = []
-        for name in Tested._fields[5:]:
-            each: list[ByRival] = [getattr(test, name) for test in group]
-            rivals = [rival for rival in each[0] if all(rival in values for values in each)]
-            parts.append({rival: np.concatenate([values[rival] for values in each]) for rival in rivals})
-        found.append(Tested(*about, row, weight, *parts))
+        rows, weights, *parts = list(zip(*group, strict=True))[3:]
+        common = [[rival for rival in each[0] if all(rival in own for own in each)] for each in parts]
+        joined: list[ByRival] = [
+            {rival: np.concatenate([own[rival] for own in each]) for rival in rivals}
+            for each, rivals in zip(parts, common, strict=True)
+        ]
+        found.append(Tested(*about, np.concatenate(rows), np.concatenate(weights), *joined))
     return found
 
 
@@ -418,13 +403,9 @@ def gains(tests: list[Tested]) -> dict[str, float | None]:
     """Mean difference of log scores to each baseline, its standard error and interval; None where there is none."""
     found: dict[str, float | None] = {}
     for rival in RIVALS[1:]:
-        known = [test for test in tests if rival in test.score]
+        known = [(test.score[""] - test.score[rival], test.weight, test.row) for test in tests if rival in test.score]
+        values = difference(*map(np.concatenate, zip(*known, strict=True))) if known else (None,) * 4
         names = [f"gain{rival}{end}" for end in ("", "_se", "_low", "_high")]
-        values: Iterable[float | None] = [None] * 4
-        if known:
-            gain = np.concatenate([test.score[""] - test.score[rival] for test in known])
-            weight, row = (np.concatenate([getattr(test, name) for test in known]) for name in ("weight", "row"))
-            values = difference(gain, weight, row)
         found |= dict(zip(names, values, strict=True))
     return found
 
@@ -454,25 +435,24 @@ def median_level(chances: FloatArray) -> NDArray[Any]:
 
 def calibration_bins(tests: Iterable[Tested]) -> list[dict[str, Any]]:
     """Of all labels in ten bins of confidence: `n` answers, mean `predicted` probability and share `observed`."""
-    known = [test for test in tests if test.confidence]
+    known = [(test.confidence[""], test.right[""], test.weight) for test in tests if test.confidence]
     if not known:
         return []
-    sure, right = (np.concatenate([getattr(test, part)[""] for test in known]) for part in ("confidence", "right"))
-    weight = np.concatenate([test.weight for test in known])
-    which, found = np.minimum((sure * N_BINS).astype(int), N_BINS - 1), []
-    for place in range(N_BINS):
+    sure, right, weight = map(np.concatenate, zip(*known, strict=True))
+    which, found = _bin_of(sure), []
+    for place in np.unique(which[weight > 0]):
         own = (which == place) & (weight > 0)
-        if own.any():
-            predicted, observed = (float(np.average(each[own], weights=weight[own])) for each in (sure, right))
-            found.append({"n": int(own.sum()), "predicted": predicted, "observed": observed})
+        predicted, observed = (float(np.average(each[own], weights=weight[own])) for each in (sure, right))
+        found.append({"n": int(own.sum()), "predicted": predicted, "observed": observed})
     return found
 
 
-def surprises(tests: Iterable[Tested], least: int = 3) -> list[dict[str, Any]]:
-    """Labels that were given although they were at most half as probable as usual, the largest share first.
+def _bin_of(confidence: FloatArray) -> NDArray[Any]:
+    return np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
 
-    `n` of `of` answers with this label, given by at least `least` rows.
-    """
+
+def surprises(tests: Iterable[Tested], least: int = 3) -> list[dict[str, Any]]:
+    """Labels that `n` of `of` answers give, at least so many, though at most half as probable as usual; by share."""
     found = []
     for test in tests:
         if test.answer not in ("label", "favourite") or "" not in test.code or "_marginal" not in test.score:
@@ -491,8 +471,7 @@ def calibration_of_labels(
 ) -> float:
     """Expected calibration error: Σ over ten bins of confidence of share · |mean confidence − share correct|."""
     weight = np.ones(len(right)) if weight is None else weight
-    which = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
-    gaps = np.bincount(which, weight * (confidence - right), N_BINS)
+    gaps = np.bincount(_bin_of(confidence), weight * (confidence - right), N_BINS)
     return float(np.abs(gaps).sum() / weight.sum())
 
 
@@ -507,10 +486,17 @@ PRIOR_ANSWERS = 10.0  # shrinkage of an item's shares to those of all items, in 
 
 
 class Normal(NamedTuple):
-    """A predicted normal distribution in standard units, one for each row."""
+    """A predicted normal distribution in standard units, one for each row; it is asked like `Ask`."""
 
     mean: FloatArray
     deviation: FloatArray
+
+    def density(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        distance = (z - self.mean) / self.deviation
+        return -0.5 * distance**2 - np.log(self.deviation) - LOG_ROOT_2PI, ndtr(distance)
+
+    def mass(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        return np.exp(log_between((lower - self.mean) / self.deviation, (upper - self.mean) / self.deviation))
 
 
 def shares(code: IntArray, n_labels: int, weight: FloatArray | None = None) -> FloatArray:
@@ -535,7 +521,7 @@ def spread(z: FloatArray, weight: FloatArray | None = None) -> tuple[float, floa
 
 
 def normal(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Mean and deviation by maximum likelihood of shown numbers (equal ends) and intervals, in standard units.
+    """Mean and deviation of shown numbers (equal ends) and intervals in standard units, the most likely ones.
 
     A weak prior (the standard normal) keeps both finite for any data.
     """
@@ -571,13 +557,12 @@ def log_between(low: FloatArray, high: FloatArray) -> FloatArray:
 
 def standing(block: Block) -> FloatArray:
     """Position of each label in its row's order, from −1 (last) to 1 (first), 0 if it is not compared."""
-    if block.entries is None:
-        top = np.maximum(block.tier.max(axis=1, keepdims=True), 1)
-    else:
-        top = np.ones(block.n_rows, np.int32)
-        np.maximum.at(top, block.lists.row, block.tier[:, 0])
-        top = top[block.lists.row][:, None]
-    return np.where(block.tier >= 0, 2.0 * block.tier / top - 1.0, 0.0)
+    top = block.tier.max(axis=1, keepdims=True)
+    if block.entries is not None:
+        best = np.ones(block.n_rows, np.int32)
+        np.maximum.at(best, block.entries.row, top[:, 0])
+        top = best[block.entries.row][:, None]
+    return np.where(block.tier >= 0, 2.0 * block.tier / np.maximum(top, 1) - 1.0, 0.0)
 
 
 N_FEATURES = 40  # items with a feature of their own in a regression
@@ -595,21 +580,19 @@ def most_frequent(block: Block, most: int, lines: BoolArray | None = None) -> In
 
 def by_row(block: Block, values: FloatArray, sites: IntArray) -> FloatArray:
     """Values [line] of some sites as a table [row, site], NaN if a row does not list it."""
-    row, site = block.lists.row, block.lists.site
     place = np.full(len(block.sites), -1)
     place[sites] = np.arange(len(sites))
-    kept = (place[site] >= 0) & ~np.isnan(values)
+    own = place[block.lists.site]
+    kept = (own >= 0) & ~np.isnan(values)
     found = np.full((block.n_rows, len(sites)), np.nan)
-    found[row[kept], place[site[kept]]] = values[kept]
+    found[block.lists.row[kept], own[kept]] = values[kept]
     return found
 
 
 def row_means(block: Block, values: FloatArray) -> FloatArray:
     """Mean of the values [line] of each row, NaN if it has none: [row]."""
     known = ~np.isnan(values)
-    row = block.lists.row[known]
-    count = np.bincount(row, minlength=block.n_rows)
-    total = np.bincount(row, values[known], minlength=block.n_rows)
+    count, total = block.sum_in_row(known), block.sum_in_row(np.where(known, values, 0.0))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
@@ -619,60 +602,42 @@ def features(block: Block, values: FloatArray, shown: BoolArray) -> tuple[FloatA
     if known.any():
         values = (values - values[known].mean()) / (values[known].std() or 1.0)
     kept = np.where(known, values, np.nan)
-    mean = np.nan_to_num(row_means(block, kept))
-    count = np.bincount(block.lists.row[known], minlength=block.n_rows)
-    table = by_row(block, kept, most_frequent(block, N_FEATURES, known))
-    parts = [mean[:, None], np.log1p(count)[:, None], np.nan_to_num(table), ~np.isnan(table)]
-    return np.concatenate(parts, axis=1).astype(np.float64), count > 0
+    count, table = block.sum_in_row(known), by_row(block, kept, most_frequent(block, N_FEATURES, known))
+    parts = [row_means(block, kept)[:, None], np.log1p(count)[:, None], table]
+    return np.concatenate([*map(np.nan_to_num, parts), ~np.isnan(table)], axis=1), count > 0
 
 
 def shifts(block: Block, level: FloatArray, weight: FloatArray) -> FloatArray:
-    """Difference of each item's mean from that of all items, in standard deviations, shrunk if few answers: [site].
-
-    `level` and `weight` are those of each line.
-    """
+    """Difference of each item's mean level [line] from that of all, in standard deviations, shrunk if few answers."""
     site, n_sites = block.lists.site, len(block.sites)
-    if not len(site) or not weight.any():
+    if not weight.any():
         return np.zeros(n_sites)
-    n = np.bincount(site, weight, minlength=n_sites)
-    total, typical = np.bincount(site, weight * level, minlength=n_sites), np.average(level, weights=weight)
+    n, total = np.bincount(site, weight, n_sites), np.bincount(site, weight * level, n_sites)
+    typical = np.average(level, weights=weight)
     spread = np.sqrt(np.average((level - typical) ** 2, weights=weight)) or 1.0
     return (total - typical * n) / (n + DAMPING) / spread
 
 
 def pairs_of(row: NDArray[Any], value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Positions of (better, worse) lines among lines of the same row; `row` is sorted."""
-    better, worse = [], []
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    for begin, end in zip(starts, [*starts[1:], len(row)], strict=True):
-        a, b = np.nonzero(value[begin:end, None] > value[None, begin:end])
-        better.append(a + begin)
-        worse.append(b + begin)
-    if not better:
-        return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    return np.concatenate(better), np.concatenate(worse)
-
-
-def in_order(gap: FloatArray) -> FloatArray:
-    """1 where the better item of a pair has the higher value, a half in a tie."""
-    return (gap > 0) + 0.5 * (gap == 0)
+    groups = np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1)
+    better, worse = np.hstack([own[np.stack(np.nonzero(value[own, None] > value[own]))] for own in groups])
+    return better, worse
 
 
 def label_rivals(trial: Trial, code: IntArray, chance: FloatArray) -> ByRival:
     """P(label) of the masked lines by the model and the baselines, [answer, label]; `code` is that of all lines."""
     n_labels, entries = chance.shape[1], trial.block.entries
     shown = np.where(trial.is_masked, np.asarray(-1, code.dtype), code)
-    if entries is None:
-        usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
-    else:
-        # Shares of the labels of each item, shrunk to those of all items.
+    usual = np.tile(shares(shown, n_labels, trial.weight), (len(trial.masked), 1))
+    if entries is not None:  # shares of the labels of each item, shrunk to those of all items
         counts, known = np.zeros((len(trial.block.sites), n_labels)), shown >= 0
         np.add.at(counts, (entries.site[known], shown[known]), scaled(trial.weight[known]))
-        counts += PRIOR_ANSWERS * shares(shown, n_labels, trial.weight)
-        usual = (counts / counts.sum(axis=1, keepdims=True))[entries.site[trial.masked]]
-    found = {"": chance, "_marginal": usual}
+        usual = counts[entries.site[trial.masked]] + PRIOR_ANSWERS * usual
+        usual /= usual.sum(axis=1, keepdims=True)
     regressions = {"_logistic": trial.logistic(shown, n_labels), "_boosting": trial.boosting(shown, n_labels)}
-    return with_both({**found, **{rival: each for rival, each in regressions.items() if each is not None}})
+    known_rivals = {rival: each for rival, each in regressions.items() if each is not None}
+    return with_both({"": chance, "_marginal": usual, **known_rivals})
 
 
 def with_both(found: ByRival) -> ByRival:
@@ -693,9 +658,7 @@ def central_levels(chances: FloatArray, level: float) -> tuple[NDArray[Any], NDA
     cuts = np.concatenate([np.zeros((len(chances), 1)), below, above], axis=1)
     cuts = np.where(cuts < 0.5, cuts, 0.0).clip(min=0.0)
     tolerance = 1e-9
-    outside_left = below[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
-    outside_right = above[:, None, :] + chances[:, None, :] <= cuts[:, :, None] + tolerance
-    inside = ~(outside_left | outside_right)
+    inside = (np.minimum(below, above) + chances)[:, None, :] > cuts[:, :, None] + tolerance
     held = (inside * chances[:, None, :]).sum(axis=2)
     best = np.where(held >= level - tolerance, cuts, -1.0).argmax(axis=1)
     run = inside[np.arange(len(chances)), best]
@@ -737,23 +700,24 @@ class LabelForm(Form):
         return self.column.codes(block) >= 0
 
     def test(self, trial: Trial) -> list[Tested]:
-        code, rows = self.column.codes(trial.block), trial.masked
+        code = self.column.codes(trial.block)
         rivals = label_rivals(trial, code, self.probabilities(trial.ask))
-        found = self._tested(trial.name, "label", code[rows], rivals, trial.weight[rows], trial.row)
+        found = self._tested(trial, trial.name, "label", code, rivals)
         expected = {rival: chance @ np.arange(chance.shape[1]) for rival, chance in rivals.items()}
-        return [found, *self._test_order(trial, code[rows], expected)]
+        return [found, *self._test_order(trial, code[trial.masked], expected)]
 
-    def _tested(
-        self, about: str, answer: str, code: IntArray, rivals: ByRival, weight: FloatArray, row: NDArray[Any]
-    ) -> Tested:
-        """Scores of labels: P(label) by each method, [answer, label], against the true codes."""
+    def _tested(self, trial: Trial, about: str, answer: str, code: IntArray, rivals: ByRival) -> Tested:
+        """Scores of labels: P(label) by each method, [answer, label], against the codes [line] that are known."""
+        known = code[trial.masked] >= 0
+        rivals = {rival: chance[known] for rival, chance in rivals.items()}
+        code, weight = code[trial.masked][known], trial.weight[trial.masked][known]
         true, parts = (np.arange(len(code)), code), dict[str, ByRival](code={"": np.asarray(code)})
         parts["score"] = {rival: np.log(np.maximum(chance[true], LEAST_CHANCE)) for rival, chance in rivals.items()}
         parts["right"] = {rival: (chance.argmax(axis=1) == code).astype(float) for rival, chance in rivals.items()}
         parts["confidence"] = {rival: chance.max(axis=1) for rival, chance in rivals.items()}
         if self.column.has_order:
             parts["absolute"] = {rival: np.abs(median_level(chance) - code) for rival, chance in rivals.items()}
-        return Tested.of(about, self.column, answer, row, weight, **parts)
+        return Tested(about, self.column.kind, answer, trial.row[known], weight, **parts)
 
     def answers(self, name: str, block: Block) -> Answers:
         code, labels = self.column.codes(block), tuple(map(word, self.column.answer_texts))

@@ -108,13 +108,10 @@ class OptionForm(LevelForm):
 
     def test(self, trial: Trial) -> list[Tested]:
         """Each option of a masked row is an answer."""
-        code, rows, found = trial.block.code, trial.masked, []
-        for site, chance in enumerate(self.probabilities(trial.ask).T):
-            known = code[rows, site] >= 0
-            rivals = form.label_rivals(trial, code[:, site], np.stack([1.0 - chance, chance], axis=1))
-            rivals = {rival: values[known] for rival, values in rivals.items()}
-            about = trial.weight[rows[known]], trial.row[known]
-            found.append(self._tested(trial.name, "option", code[rows[known], site], rivals, *about))
+        found = []
+        for code, chance in zip(trial.block.code.T, self.probabilities(trial.ask).T, strict=True):
+            rivals = form.label_rivals(trial, code, np.stack([1.0 - chance, chance], axis=1))
+            found.append(self._tested(trial, trial.name, "option", code, rivals))
         return form.pooled(found)
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:

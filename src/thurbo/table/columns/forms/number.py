@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
 from thurbo.table.columns.cells import Block, BoolArray, FloatArray, IntArray
 from thurbo.table.columns.forms import form
@@ -33,10 +33,10 @@ class Distribution(NamedTuple):
     grid: FloatArray  # [point]
     distribution: FloatArray  # [answer, point]
 
-    def quantile(self, level: float) -> FloatArray:
-        """z with P(z ≤ ·) = level, by interpolation on the grid."""
+    def quantile(self, level: float | FloatArray) -> FloatArray:
+        """z with P(z ≤ ·) = level, by interpolation on the grid; the level is that of all answers, or [answer]."""
         rows = np.arange(len(self.mean))
-        above = np.clip((self.distribution < level).sum(axis=1), 1, len(self.grid) - 1)
+        above = np.clip((self.distribution < np.reshape(level, (-1, 1))).sum(axis=1), 1, len(self.grid) - 1)
         low, high = self.distribution[rows, above - 1], self.distribution[rows, above]
         share = np.clip((level - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
         return self.grid[above - 1] + share * (self.grid[above] - self.grid[above - 1])
@@ -51,6 +51,11 @@ class Distribution(NamedTuple):
         shift = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, -1.0), 0.0).clip(-1.0, 1.0)
         width = self.grid[1] - self.grid[0]
         return 0.5 * (self.grid[best] + self.grid[best + 1]) + shift * width
+
+    def below(self, z: FloatArray) -> FloatArray:
+        """P(· ≤ z) by interpolation on the grid, [answer, number]; z is [number], or [answer, number]."""
+        every = np.broadcast_to(z, (len(self.distribution), np.shape(z)[-1]))
+        return np.stack([np.interp(at, self.grid, own) for at, own in zip(every, self.distribution, strict=True)])
 
     def average(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """E[function(z)] by the midpoint rule on the grid."""
@@ -99,47 +104,36 @@ class NumberForm(form.Form):
         lower, upper, point = block.lower[:, 0], block.upper[:, 0], block.point[:, 0]
         found = np.zeros(len(lower))
         if point.any():
-            found = np.where(point, ask.density(np.where(point, lower, 0.0))[0], 0.0)
+            found = ask.density(np.where(point, lower, 0.0))[0]
         if not point.all():
-            ends = np.where(point, -1.0, lower), np.where(point, 1.0, upper)
-            found = np.where(point, found, form.log_of(ask.mass(*ends)))
+            mass = ask.mass(np.where(point, -1.0, lower), np.where(point, 1.0, upper))
+            found = np.where(point, found, form.log_of(mass))
         return found + block.log_jacobian
 
     def outcomes(self, ask: Ask, part: int = 0) -> FloatArray:
         """P(number is in each of some bands), which have equal shares over all answers."""
-        found = self._spread(ask)
-        return np.diff(self._below(found, self._edges(found, ask)), axis=1)
+        return np.diff(self._in_bands(ask)[2], axis=1)
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
-        return self._edges(self._spread(ask), ask)
+        return self._in_bands(ask)[1]
 
-    def _edges(self, found: Distribution, ask: Ask) -> FloatArray:
-        """Ends of the bands in standard units, the first and last of them beyond all numbers."""
-        if ask.bands_at is not None:
-            return ask.bands_at
-        overall = found.distribution.mean(axis=0)
-        inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, overall, found.grid)
-        return np.concatenate([found.grid[:1], inner, found.grid[-1:]])
-
-    def _below(self, found: Distribution, z: FloatArray) -> FloatArray:
-        """P(· ≤ z), [answer, number]; 0 and 1 at the ends of the grid."""
-        below = np.stack([np.interp(z, found.grid, own) for own in found.distribution])
+    def _in_bands(self, ask: Ask) -> tuple[Distribution, FloatArray, FloatArray]:
+        """The distribution, the ends of its bands in standard units, and P(· ≤ end), [answer, end], from 0 to 1."""
+        found, edges = self._spread(ask), ask.bands_at
+        if edges is None:
+            inner = np.interp(np.arange(1, N_BANDS) / N_BANDS, found.distribution.mean(axis=0), found.grid)
+            edges = np.concatenate([found.grid[:1], inner, found.grid[-1:]])
+        below = found.below(edges)
         below[:, 0], below[:, -1] = 0.0, 1.0
-        return below
+        return found, edges, below
 
     def drawn(self, name: str, ask: Ask, outcome: NDArray[Any], rng: Generator, within: Block | None = None) -> Columns:
         """By the inverse of the distribution inside the band, or inside the interval that `within` says."""
-        found, rows = self._spread(ask), np.arange(len(outcome))
-        below = self._below(found, self._edges(found, ask))
+        (found, _, below), rows = self._in_bands(ask), np.arange(len(outcome))
         low, high = below[rows, outcome], below[rows, outcome + 1]
         if within is not None:
-            ends = np.stack([within.lower[:, 0], within.upper[:, 0]]).clip(found.grid[0], found.grid[-1])
-            low, high = (
-                np.asarray([np.interp(z, found.grid, own) for z, own in zip(side, found.distribution, strict=True)])
-                for side in ends
-            )
-        level = low + (high - low) * rng.random(len(rows))
-        z = np.asarray([np.interp(at, own, found.grid) for at, own in zip(level, found.distribution, strict=True)])
+            low, high = found.below(np.concatenate([within.lower, within.upper], axis=1)).T
+        z = found.quantile(low + (high - low) * rng.random(len(rows)))
         if within is not None:
             z = np.clip(z, within.lower[:, 0], within.upper[:, 0])
         numbers = self.column.limited(self.column.to_user(z))
@@ -158,9 +152,7 @@ class NumberForm(form.Form):
     def test(self, trial: Trial) -> list[Tested]:
         """The scores of masked numbers and of masked intervals, if there are any."""
         guesses, is_number = self._baselines(trial), self._is_number(trial.block)[trial.masked]
-        found = []
-        if is_number.any():
-            found.append(self._of_numbers(trial, np.flatnonzero(is_number), guesses))
+        found = [self._of_numbers(trial, np.flatnonzero(is_number), guesses)] if is_number.any() else []
         if not is_number.all():
             found.append(self._of_intervals(trial, np.flatnonzero(~is_number), guesses))
         elif trial.block.entries is not None:
@@ -175,23 +167,31 @@ class NumberForm(form.Form):
         mean, deviation = form.normal(lower[shown], upper[shown], trial.weight[shown])
         centre = np.full(len(rows), mean)
         if block.entries is not None:  # use the mean of each item
-            level = np.where(shown, form.middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0)), 0.0)
+            level = form.middles(np.where(shown, lower, 0.0), np.where(shown, upper, 0.0))
             centre = mean + deviation * form.shifts(block, level, trial.weight * shown)[block.entries.site[rows]]
-        found = {"_marginal": Normal(centre, np.full(len(rows), deviation))}
         known = shown & np.isfinite(lower) & np.isfinite(upper)
-        target = np.zeros(len(known))
-        target[known] = self._middle(block)[0][known]
-        regressions = {"_logistic": trial.ridge(target, known), "_boosting": trial.boosted_numbers(target, known)}
-        return {**found, **{rival: each for rival, each in regressions.items() if each is not None}}
+        target = np.where(known, self._middle(block)[0], 0.0)
+        guesses = {
+            "_marginal": Normal(centre, np.full(len(rows), deviation)),
+            "_logistic": trial.ridge(target, known),
+            "_boosting": trial.boosted_numbers(target, known),
+        }
+        return {rival: guess for rival, guess in guesses.items() if guess is not None}
 
     def _of_numbers(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """The scores of the numbers among the masked lines, `which`."""
         block, rows = trial.block, trial.masked[which]
-        ends = (np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper))
-        score, below, median, mean = self._predicted(trial.ask, guesses, *ends)
-        density = form.with_both({rival: np.exp(each) for rival, each in score.items()})
-        score = {rival: score.get(rival, np.log(np.maximum(each, 1e-300))) for rival, each in density.items()}
-        below, median, mean = (form.with_both(each) for each in (below, median, mean))
+        ends = [np.where(np.isfinite(end), end, 0.0)[trial.masked, 0] for end in (block.lower, block.upper)]
+        asked: dict[str, Ask | Normal] = {"": trial.ask, **guesses}
+        found, spread = {rival: self._score(each, *ends) for rival, each in asked.items()}, self._spread(trial.ask)
+        density = form.with_both({rival: np.exp(each) for rival, (each, _) in found.items()})
+        score = {rival: np.log(np.maximum(each, 1e-300)) for rival, each in density.items()}
+        score |= {rival: each for rival, (each, _) in found.items()}
+        below = form.with_both({rival: each for rival, (_, each) in found.items()})
+        median = {rival: self._to_user(guess.mean) for rival, guess in guesses.items()}
+        median = form.with_both({"": self._to_user(spread.quantile(0.5)), **median})
+        mean = {rival: self._mean(guess) for rival, guess in guesses.items()}
+        mean = form.with_both({"": spread.average(self._to_user), **mean})
         truth = self._truth(block)[rows]
         parts: dict[str, ByRival] = {
             "score": {rival: each[which] + block.log_jacobian[rows] for rival, each in score.items()},
@@ -199,41 +199,32 @@ class NumberForm(form.Form):
             "squared": {rival: (each[which] - truth) ** 2 for rival, each in mean.items()},
             "below": {rival: each[which] for rival, each in below.items()},
         }
-        return Tested.of(trial.name, self.column, "number", trial.row[which], trial.weight[rows], **parts)
+        return Tested(trial.name, self.column.kind, "number", trial.row[which], trial.weight[rows], **parts)
 
     def _truth(self, block: Block) -> FloatArray:
         """The number of each line in the user's units, 0 in standard units if it is none."""
         return self.column.to_user(np.where(block.point[:, 0], block.lower[:, 0], 0.0))
 
-    def _predicted(self, ask: Ask, guesses: Guesses, z: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
-        """By the model and each baseline: log density and P(z ≤ truth), medians and means in the user's units."""
-        log_density, under = ask.density(z)
-        spread, to_user = ask.number(), self.column.to_user
-        score, below = {"": log_density}, {"": under}
-        median, mean = {"": to_user(spread.quantile(0.5))}, {"": spread.average(to_user)}
+    def _score(self, ask: Ask | Normal, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log density and P(· ≤ truth) of numbers, whose ends are equal."""
+        log_density, below = ask.density(lower)
+        return np.maximum(log_density, LOG_LEAST_DENSITY), below
+
+    def _mean(self, guess: Normal) -> FloatArray:
         nodes, weights = np.polynomial.hermite_e.hermegauss(21)
-        for rival, guess in guesses.items():
-            distance = (z - guess.mean) / guess.deviation
-            log_density = -0.5 * distance**2 - np.log(guess.deviation) - 0.5 * np.log(2 * np.pi)
-            score[rival], below[rival] = np.maximum(log_density, LOG_LEAST_DENSITY), np.exp(log_ndtr(distance))
-            numbers = to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes)
-            median[rival], mean[rival] = to_user(guess.mean), numbers @ (weights / weights.sum())
-        return score, below, median, mean
+        return self._to_user(guess.mean[:, None] + guess.deviation[:, None] * nodes) @ (weights / weights.sum())
 
     def _of_intervals(self, trial: Trial, which: NDArray[Any], guesses: Guesses) -> Tested:
         """log P(lower ≤ number ≤ upper), either of which may be infinite."""
         block, rows = trial.block, trial.masked[which]
-        lower, upper = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
-        chances = {"": trial.ask.mass(lower, upper)[which]}
-        for rival, guess in guesses.items():
-            ends = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            chances[rival] = np.exp(form.log_between(*ends))[which]
-        chances = form.with_both(chances)
+        ends = block.lower[trial.masked, 0], block.upper[trial.masked, 0]
+        asked: dict[str, Ask | Normal] = {"": trial.ask, **guesses}
+        chances = form.with_both({rival: each.mass(*ends)[which] for rival, each in asked.items()})
         # The Jacobian is that of intervals which were widened for single precision.
         log_unit = block.log_jacobian[rows]
         scores = {rival: np.log(np.maximum(each, form.LEAST_CHANCE)) + log_unit for rival, each in chances.items()}
         about, row, weight = f"{trial.name}: intervals", trial.row[which], trial.weight[rows]
-        return Tested.of(about, self.column, "interval", row, weight, score=scores)
+        return Tested(about, self.column.kind, "interval", row, weight, score=scores)
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         middle, says = self._middle(block)
@@ -247,12 +238,10 @@ class NumberForm(form.Form):
         answered = np.isfinite(low) | np.isfinite(high)
         # Standard units at scale one decode to the user's own.
         lower, upper = (np.asarray(self.column.to_user(np.where(np.isfinite(z), z, 0.0)), float) for z in (low, high))
-        values = np.select([np.isinf(low), np.isinf(high)], [upper, lower], (lower + upper) / 2)
-        values = np.where(answered, values, np.nan)
+        values = np.select([~answered, np.isinf(low), np.isinf(high)], [np.nan, upper, lower], (lower + upper) / 2)
         if block.entries is not None:
             return self._item_answers(name, block, values)
-        n_answered = int(answered.sum())
-        share = 1 - float(self._is_number(block).sum()) / n_answered if n_answered else 0.0
+        share = 1 - float(self._is_number(block).sum()) / max(int(answered.sum()), 1) if answered.any() else 0.0
         return self._answers(name, (), values, answered=answered, share_interval=share)
 
     def profile(self, block: Block) -> Profile:
@@ -263,19 +252,17 @@ class NumberForm(form.Form):
         return Profile(("",), values[:, None], self._to_user)
 
     def start(self, block: Block, weight: FloatArray) -> form.Start:
-        n_sites = len(block.sites)
-        if block.entries is None:
-            return form.Start(np.zeros((n_sites, 0)), np.zeros(n_sites))
-        middle, says = self._middle(block)
-        shift = form.shifts(block, np.where(says, middle, 0.0), form.line_weight(block, weight) * says)
-        return form.Start(np.zeros((n_sites, 0)), shift)
+        shift = np.zeros(len(block.sites))
+        if block.entries is not None:
+            middle, says = self._middle(block)
+            shift = form.shifts(block, middle, form.line_weight(block, weight) * says)
+        return form.Start(np.zeros((len(shift), 0)), shift)
 
     def _middle(self, block: Block) -> tuple[FloatArray, BoolArray]:
         """Middle of each line's interval, or its one known end, and whether there is any: [line] each."""
-        ends = np.stack([block.lower[:, 0], block.upper[:, 0]])
-        finite = np.isfinite(ends)
-        middle = np.where(finite, ends, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
-        return middle, np.asarray(finite.any(axis=0))
+        lower, upper = block.lower[:, 0], block.upper[:, 0]
+        says = np.isfinite(lower) | np.isfinite(upper)
+        return form.middles(np.where(says, lower, 0.0), np.where(says, upper, 0.0)), says
 
     def learned(self, cuts: FloatArray, scale: FloatArray) -> dict[str, Any]:
         location, unit = self.column.standard
@@ -298,7 +285,7 @@ class BandForm(LabelForm, NumberForm):
         """The log-probability of a band; of a number or an interval, that of a number."""
         code, chance = self.column.codes(block), self.probabilities(ask)
         found = form.log_of(chance[np.arange(len(code)), np.maximum(code, 0)])
-        return found if (code >= 0).all() else np.where(code >= 0, found, super().log_prob(ask, block, part))
+        return found if (code >= 0).all() else np.where(code >= 0, found, NumberForm.log_prob(self, ask, block, part))
 
     def draw_bands(self, ask: Ask) -> FloatArray | None:
         return None
@@ -345,23 +332,16 @@ class RoundedForm(NumberForm):
     def _is_number(self, block: Block) -> BoolArray:
         return self.column.is_one_number(block)
 
-    def _predicted(self, ask: Ask, guesses: Guesses, lower: FloatArray, upper: FloatArray) -> tuple[ByRival, ...]:
-        spread, chance = self._spread(ask), ask.mass(lower, upper)
-        below, score = {"": ask.density(lower)[1]}, {"": np.log(np.maximum(chance, np.exp(LOG_LEAST_DENSITY)))}
-        median, mean = {"": self._to_user(spread.quantile(0.5))}, {"": spread.average(self._to_user)}
-        for rival, guess in guesses.items():
-            centre, deviation = guess.mean[:, None], guess.deviation[:, None]
-            low, high = ((end - guess.mean) / guess.deviation for end in (lower, upper))
-            below[rival] = np.exp(log_ndtr(low))
-            score[rival] = np.maximum(form.log_between(low, high), LOG_LEAST_DENSITY)
-            reach = np.linspace((centre - REACH * deviation).min(), (centre + REACH * deviation).max(), GRID_POINTS)
-            grid = np.sort(np.concatenate([reach, self.column.standard_knots]))
-            on_grid = Distribution(guess.mean, grid, ndtr((grid - centre) / deviation))
-            median[rival], mean[rival] = self._to_user(guess.mean), on_grid.average(self._to_user)
-        # A uniform number inside the jump of the distribution, so that a right model has uniform values.
-        inside = np.random.RandomState(0).random_sample(len(lower))
-        below = {rival: each + inside * np.exp(score[rival]) for rival, each in below.items()}
-        return score, below, median, mean
+    def _score(self, ask: Ask | Normal, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log probability, and a uniform number inside the jump of the distribution, uniform under a right model."""
+        chance = np.maximum(ask.mass(lower, upper), np.exp(LOG_LEAST_DENSITY))
+        return np.log(chance), ask.density(lower)[1] + np.random.RandomState(0).random_sample(len(lower)) * chance
+
+    def _mean(self, guess: Normal) -> FloatArray:
+        centre, deviation = guess.mean[:, None], guess.deviation[:, None]
+        reach = np.linspace((centre - REACH * deviation).min(), (centre + REACH * deviation).max(), GRID_POINTS)
+        grid = np.sort(np.concatenate([reach, self.column.standard_knots]))
+        return Distribution(guess.mean, grid, ndtr((grid - centre) / deviation)).average(self._to_user)
 
     def _truth(self, block: Block) -> FloatArray:
         """Recorded numbers, also those outside of the range of the training table."""

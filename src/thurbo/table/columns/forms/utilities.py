@@ -20,6 +20,7 @@ from thurbo.table.columns.forms.form import Answers, Ask, ByRival, Columns, Form
 COMMON_SHARE, MOST_SHRINKAGE = 0.5, 50.0  # of the answers that a label has
 MOST_DRAWS = 50  # of orders, until they agree with what is known
 MOST_PAIRS = 20_000  # maximum of shown pairs to fit the slope of the baseline
+CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # utilities with normal noise per utility with Gumbel noise
 
 
 class ChoiceForm(LabelForm):
@@ -58,13 +59,10 @@ class ChoiceForm(LabelForm):
         return self._test_favourite(trial, trial.name, "label", trial.ask.largest()[0])
 
     def _test_favourite(self, trial: Trial, about: str, answer: str, chance: FloatArray) -> list[Tested]:
-        code, rows = trial.block.label, trial.masked
-        kept = code[rows] >= 0
-        if not kept.any():
+        code = trial.block.label
+        if not (code[trial.masked] >= 0).any():
             return []
-        rivals = {rival: values[kept] for rival, values in form.label_rivals(trial, code, chance).items()}
-        weight, row = trial.weight[rows][kept], trial.row[kept]
-        return [self._tested(about, answer, code[rows][kept], rivals, weight, row)]
+        return [self._tested(trial, about, answer, code, form.label_rivals(trial, code, chance))]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         return form.standing(block), block.takes_part.any(axis=1) & shown
@@ -144,18 +142,15 @@ class OrderForm(ChoiceForm):
         return x
 
     def scorable(self, block: Block) -> BoolArray:
-        if block.entries is None:
-            return ((block.tier > 0).any(axis=1)) & ~block.one_of
-        return block.observed[:, 0]
+        return block.observed[:, 0] if block.entries is not None else (block.tier > 0).any(axis=1) & ~block.one_of
 
     def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """In a list, at least two entries of a row or none: a single entry has no pair."""
         if block.entries is None or not masked.any():
             return masked
-        masked, entries = masked.copy(), block.entries
-        count = np.bincount(entries.row, masked, minlength=block.n_rows)
-        for row in np.flatnonzero(count == 1):
-            own = np.arange(entries.start[row], entries.start[row + 1])
+        masked, start = masked.copy(), block.entries.start
+        for row in np.flatnonzero(block.sum_in_row(masked) == 1):
+            own = np.arange(start[row], start[row + 1])
             others = own[~masked[own] & block.observed[own, 0]]
             if len(others):
                 masked[rng.choice(others)] = True
@@ -187,19 +182,17 @@ class OrderForm(ChoiceForm):
 
     def _test_pairs(self, trial: Trial, mean: FloatArray) -> Tested:
         """Accuracy on pairs of ranked items: by mean utility, mean position, and ridge regression of positions."""
-        block, rows = trial.block, trial.masked
-        place = form.standing(block)
+        block, place = trial.block, form.standing(trial.block)
         shown = block.takes_part.any(axis=1) & ~trial.is_masked
         ranked = ((block.tier >= 0) & shown[:, None]) * trial.weight[:, None]
         usual = (place * ranked).sum(axis=0) / np.where(ranked.any(axis=0), ranked.sum(axis=0), 1.0)
-        rivals = {"": mean, "_marginal": np.tile(usual, (len(rows), 1))}
+        rivals = {"": mean, "_marginal": np.broadcast_to(usual, mean.shape)}
         regression = trial.ridge(np.where(block.tier >= 0, place, usual), shown)
         if regression is not None:
             rivals["_logistic"] = regression.mean
-        tier = block.tier[rows]
-        number, better, worse = np.nonzero((tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0))
+        number, better, worse = np.nonzero(_above(block.tier[trial.masked]))
         gaps = {rival: utility[number, better] - utility[number, worse] for rival, utility in rivals.items()}
-        return self._tested_pairs(trial, trial.row[number], trial.weight[rows[number]], gaps)
+        return self._tested_pairs(trial, number, gaps)
 
     def _test_listed_pairs(self, trial: Trial) -> list[Tested]:
         """Pairs of masked items of one row, with P(better above worse); the baseline is each item's mean position."""
@@ -213,13 +206,7 @@ class OrderForm(ChoiceForm):
         gaps = {"": mean[better] - mean[worse], "_marginal": usual[better] - usual[worse]}
         apart = np.sqrt(deviation[better] ** 2 + deviation[worse] ** 2)
         scores = {"": log_ndtr(gaps[""] / apart), "_marginal": -np.logaddexp(0.0, -slope * gaps["_marginal"])}
-        return [self._tested_pairs(trial, trial.row[better], trial.weight[lines][better], gaps, score=_floored(scores))]
-
-    def _tested_pairs(
-        self, trial: Trial, row: NDArray[Any], weight: FloatArray, gaps: ByRival, **more: ByRival
-    ) -> Tested:
-        right = {rival: form.in_order(gap) for rival, gap in gaps.items()}
-        return Tested.of(f"{trial.name}: pairs", self.column, "pair", row, weight, right=right, **more)
+        return [self._tested_pairs(trial, better, gaps, score=_floored(scores))]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         if block.entries is None:
@@ -260,8 +247,12 @@ def _position(block: Block) -> FloatArray:
 
 def _agrees(x: FloatArray, tier: IntArray) -> BoolArray:
     """Whether utilities [row, item] are in the order of the tiers, [row]; items of tier −1 are not compared."""
-    higher = (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
-    return np.asarray(~(higher & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
+    return np.asarray(~(_above(tier) & (x[:, :, None] <= x[:, None, :])).any(axis=(1, 2)))
+
+
+def _above(tier: IntArray) -> BoolArray:
+    """Which items are above which others, [row, item, item]; items of tier −1 are not compared."""
+    return (tier[:, :, None] > tier[:, None, :]) & (tier[:, None, :] >= 0)
 
 
 def best(block: Block) -> FloatArray:
@@ -278,17 +269,14 @@ def starting_utilities(tier: IntArray, weight: FloatArray) -> FloatArray:
     For a choice it is the scaled log share (the Gumbel model); for ranked items the log-odds of the mean position.
     `tier` is [row, site], −1 if a site is not ranked; the position is the tier divided by the row's highest tier.
     """
-    bias = np.zeros(tier.shape[1])
     top = tier.max(axis=1, keepdims=True)
     part = (tier >= 0) & (top > 0)
-    if part.any():
-        own = weight[:, None] * part
-        height = (own * np.where(part, tier, 0) / np.maximum(top, 1)).sum(axis=0)
-        share = (height + 0.5) / (own.sum(axis=0) + 1.0)
-        one_best = bool(((tier > 0).sum(axis=1) <= 1).all())
-        bias = np.sqrt(6) / np.pi * np.log(share / (1.0 if one_best else 1.0 - share))
-        bias -= bias.mean()
-    return bias
+    own = weight[:, None] * part
+    height = (own * np.where(part, tier, 0) / np.maximum(top, 1)).sum(axis=0)
+    share = (height + 0.5) / (own.sum(axis=0) + 1.0)
+    one_best = bool(((tier > 0).sum(axis=1) <= 1).all())
+    bias = CLOSER_SCALE * np.log(share / (1.0 if one_best else 1.0 - share))
+    return bias - bias.mean()
 
 
 def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
@@ -307,7 +295,6 @@ def _item_standings(trial: Trial) -> tuple[FloatArray, float]:
     return usual, slope
 
 
-CLOSER_SCALE = float(np.sqrt(6.0) / np.pi)  # utilities with normal noise per utility with Gumbel noise
 PRIOR_TASKS = 1.0  # tasks that pull the utility of each item to zero in the baseline
 N_STEPS = 50
 
@@ -315,15 +302,9 @@ N_STEPS = 50
 class TaskForm(OrderForm):
     """Comparisons of shown items. A predicted cell orders the items that its row compares."""
 
-    def values(self, ask: Ask, statistic: str) -> NDArray[Any]:
-        return ask.utility()[0]
-
     def log_prob(self, ask: Ask, block: Block, part: int = 0) -> FloatArray:
         """log P(order) of each task, [task]; the lines are those of whole tasks."""
         return ask.orders(block.by_task(block.tier[:, 0]))
-
-    def scorable(self, block: Block) -> BoolArray:
-        return block.observed[:, 0]
 
     def mask(self, block: Block, masked: BoolArray, rng: np.random.RandomState) -> BoolArray:
         """Whole tasks: those whose first line was drawn."""
@@ -339,14 +320,14 @@ class TaskForm(OrderForm):
         if not len(lines):
             return []
         tier, site = block.by_task(block.tier[lines, 0]), block.by_task(block.lists.site[lines])
-        shown = ~trial.is_masked
-        usual, log_tie, log_win = _usual(block, shown, trial.weight), *_of_ties(block, shown, trial.weight)
+        shown = trial.weight * ~trial.is_masked
+        usual, log_tie, log_win = _usual(block, shown), *_of_ties(block, shown)
         alone = log_plackett_luce(usual[site], tier) + np.where(tier.max(axis=1) > 0, log_win, log_tie)
         scores = _floored({"": trial.ask.orders(tier), "_marginal": alone})
         mean = block.by_task(trial.ask.utility()[0])
         right = {"": _is_right(mean, tier), "_marginal": _is_right(usual[site], tier)}
         weight, row = block.by_task(trial.weight[lines])[:, 0], block.by_task(trial.row)[:, 0]
-        return [Tested.of(trial.name, self.column, "task", row, weight, score=scores, right=right)]
+        return [Tested(trial.name, self.column.kind, "task", row, weight, score=scores, right=right)]
 
     def features(self, block: Block, shown: BoolArray) -> tuple[FloatArray, BoolArray]:
         once, place = _averaged(block, shown)
@@ -362,29 +343,25 @@ class TaskForm(OrderForm):
         """The utilities of a model without differences between rows, and the threshold of ties at their share."""
         assert block.tasks is not None
         lines = form.line_weight(block, weight)
-        utility = _usual(block, np.ones(len(lines), bool), lines)
+        utility = _usual(block, lines)
         if block.tasks.noise == "normal":
             utility = utility * CLOSER_SCALE
-        scale = 1.0
-        if block.tasks.has_ties:
-            share = float(np.exp(_of_ties(block, np.ones(len(lines), bool), lines)[0]))
-            scale = np.sqrt(2.0) * float(ndtri(0.5 + 0.5 * share))
+        share = np.exp(_of_ties(block, lines)[0])
+        scale = float(np.sqrt(2.0) * ndtri(0.5 + 0.5 * share)) if block.tasks.has_ties else 1.0
         return form.Start(np.zeros((len(block.sites), 0)), utility - utility.mean(), scale)
 
 
 def _averaged(block: Block, shown: BoolArray | None = None) -> tuple[Block, FloatArray]:
     """Each item of a row once, with its mean position over the row's tasks: the list of items, and [line]."""
-    kept = block.observed[:, 0] if shown is None else block.observed[:, 0] & shown
-    row, site, n_sites = block.lists.row[kept], block.lists.site[kept], max(len(block.sites), 1)
-    key, place = np.unique(row * n_sites + site, return_inverse=True)
+    kept, n_sites = block.observed[:, 0] & (True if shown is None else shown), max(len(block.sites), 1)
+    key, place = np.unique((block.lists.row * n_sites + block.lists.site)[kept], return_inverse=True)
     tier = block.by_task(block.tier[:, 0]).astype(np.float64)
     top = tier.max(axis=1, keepdims=True, initial=0)
     position = np.where((tier >= 0) & (top > 0), 2.0 * tier / np.maximum(top, 1.0) - 1.0, 0.0)  # 1 is the first
-    total = np.bincount(place, position.reshape(-1)[kept], minlength=len(key))
-    mean = total / np.maximum(np.bincount(place, minlength=len(key)), 1)
+    mean = np.bincount(place, position.ravel()[kept], len(key)) / np.bincount(place, minlength=len(key))
     start = np.searchsorted(key // n_sites, np.arange(block.n_rows + 1))
     entries = Entries(start.astype(np.int64), (key % n_sites).astype(np.int32))
-    return Block.orders(np.zeros((len(key), 1), np.int32), None, block.sites, entries=entries), mean
+    return Block(block.sites, tier=np.zeros((len(key), 1), np.int32), entries=entries), mean
 
 
 def _is_right(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
@@ -406,51 +383,47 @@ def log_plackett_luce(utility: FloatArray, tier: NDArray[Any]) -> FloatArray:
     total = np.zeros(len(tier))
     for level in range(1, int(tier.max(initial=0)) + 1):
         own = tier == level
-        below = np.where(part & (tier <= level), strength, 0.0).sum(axis=1)
-        count, log_own = own.sum(axis=1), np.where(own, np.log(np.maximum(strength, 1e-300)), 0.0).sum(axis=1)
+        below, mine = ((which * strength).sum(axis=1) for which in (tier <= level, own))
+        count = own.sum(axis=1)
         # Efron's form: the items of a tier leave the set one after another, each with its mean strength.
-        mine = np.where(own, strength, 0.0).sum(axis=1)
         for step in range(int(count.max(initial=0))):
             left = below - step * mine / np.maximum(count, 1)
-            total = total - np.where(step < count, np.log(np.maximum(left, 1e-300)), 0.0)
-        total = total + log_own + gammaln(count + 1.0)  # in any of the orders
+            total -= np.where(step < count, np.log(np.maximum(left, 1e-300)), 0.0)
+        log_own = np.where(own, np.log(np.maximum(strength, 1e-300)), 0.0).sum(axis=1)
+        total += log_own + gammaln(count + 1.0)  # in any of the orders
     return total
 
 
-def _of_ties(block: Block, shown: BoolArray, weight: FloatArray) -> tuple[float, float]:
-    """log of the share of shown pairs that are ties, and of those that are not, half a pair added: 0 without ties."""
+def _of_ties(block: Block, weight: FloatArray) -> tuple[float, float]:
+    """log of the share of pairs that are ties, and of those that are not, half a pair added: 0 without ties."""
     assert block.tasks is not None
     if not block.tasks.has_ties:
         return 0.0, 0.0
     tier = block.by_task(block.tier[:, 0])
-    counts = block.by_task(weight * shown)[:, 0] * (tier.min(axis=1) >= 0)
+    counts = block.by_task(weight)[:, 0] * (tier.min(axis=1) >= 0)
     tied = tier.max(axis=1) == 0
     tie, win = (float(counts @ which) + 0.5 for which in (tied, ~tied))
     return float(np.log(tie / (tie + win))), float(np.log(win / (tie + win)))
 
 
-def _usual(block: Block, shown: BoolArray, lines: FloatArray) -> FloatArray:
-    """One utility for each item, by maximum likelihood of the shown tasks with Gumbel noise and a weak prior: [item].
+def _usual(block: Block, weight: FloatArray) -> FloatArray:
+    """One utility for each item, by maximum likelihood of the tasks with Gumbel noise and a weak prior: [item].
 
     Bradley–Terry for pairs, a multinomial logit for choices; by gradient steps with a diagonal preconditioner.
     """
-    kept = block.by_task(shown & block.observed[:, 0]).any(axis=1)
-    tier = block.by_task(block.tier[:, 0])[kept]
-    site, weight = block.by_task(block.lists.site)[kept], block.by_task(lines)[kept][:, :1]
+    kept = block.by_task(weight)[:, 0] > 0
+    tier, site, weight = (block.by_task(each)[kept] for each in (block.tier[:, 0], block.lists.site, weight))
     n_sites = len(block.sites)
     utility = np.zeros(n_sites)
-    if not len(tier):
-        return utility
-    best = tier == tier.max(axis=1, keepdims=True)
-    best &= tier.max(axis=1, keepdims=True) > 0
-    part = (tier >= 0) & best.any(axis=1, keepdims=True)
+    top = tier.max(axis=1, keepdims=True)
+    best, part = (tier == top) & (top > 0), (tier >= 0) & (top > 0)
     count = best.sum(axis=1, keepdims=True)
     for _ in range(N_STEPS):
         strength = np.where(part, np.exp(np.clip(utility[site], -30, 30)), 0.0)
         chance = strength / np.maximum(strength.sum(axis=1, keepdims=True), 1e-300)
         slope = weight * np.where(part, best - count * chance, 0.0)
         curve = weight * np.where(part, count * chance * (1.0 - chance), 0.0)
-        gradient = np.bincount(site.reshape(-1), slope.reshape(-1), minlength=n_sites) - PRIOR_TASKS * utility
-        curvature = np.bincount(site.reshape(-1), curve.reshape(-1), minlength=n_sites) + PRIOR_TASKS
+        gradient = np.bincount(site.ravel(), slope.ravel(), n_sites) - PRIOR_TASKS * utility
+        curvature = np.bincount(site.ravel(), curve.ravel(), n_sites) + PRIOR_TASKS
         utility = utility + np.clip(gradient / curvature, -1.0, 1.0) * (0.7 if tier.shape[1] > 2 else 0.5)
     return utility
