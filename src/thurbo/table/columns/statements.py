@@ -78,6 +78,11 @@ def between(lower: Any, upper: Any) -> Interval:
     lower, upper : number or label
         The two ends: numbers, or labels of a column with ordered labels.
 
+    Returns
+    -------
+    Interval
+        A value for a cell of a table or of `given`.
+
     Examples
     --------
     >>> schema = tb.Schema({"age": tb.Continuous()}).fit({"age": [20, 50, tb.between(30, 40)]})
@@ -100,6 +105,11 @@ def at_least(value: Any) -> Interval:
     value : number or label
         The lower end, included: a number, or a label of a column with ordered labels.
 
+    Returns
+    -------
+    Interval
+        A value for a cell of a table or of `given`.
+
     Examples
     --------
     >>> schema = tb.Schema({"trust": tb.Ordinal(["none", "some", "a lot"])})
@@ -115,6 +125,11 @@ def at_most(value: Any) -> Interval:
     ----------
     value : number or label
         The upper end, included: a number, or a label of a column with ordered labels.
+
+    Returns
+    -------
+    Interval
+        A value for a cell of a table or of `given`.
 
     Examples
     --------
@@ -132,6 +147,11 @@ def one_of(*values: Any) -> OneOfStatement:
     *values : label
         Labels of a Binary, Categorical, Ordinal or Banded column. Levels and bands have to be adjacent.
 
+    Returns
+    -------
+    OneOfStatement
+        A value for a cell of a table or of `given`.
+
     Examples
     --------
     >>> print(tb.one_of("Green", "Red"))
@@ -148,6 +168,11 @@ def top_set(*values: Any) -> TopSet:
     *values : label
         Labels of a Categorical or Ranking column.
 
+    Returns
+    -------
+    TopSet
+        A value for a cell of a table or of `given`.
+
     Examples
     --------
     >>> print(tb.top_set("Green", "Red"))
@@ -163,6 +188,11 @@ def prefers(better: Any, worse: Any) -> OrderStatement:
     ----------
     better, worse : label
         Two items of a Ranking column. A list of several such statements is a cell, too.
+
+    Returns
+    -------
+    OrderStatement
+        A value for a cell of a table or of `given`. A list of several such statements is a cell, too.
 
     Examples
     --------

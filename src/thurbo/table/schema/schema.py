@@ -225,6 +225,10 @@ class Schema(Mapping[str, Column]):
         skips : sequence of Skip
             They replace those that the schema has.
 
+        Returns
+        -------
+        Schema
+
         Examples
         --------
         >>> schema = tb.Schema({"seen_any": tb.Binary(true="Yes"), "fan": tb.Binary(true="Yes")})
@@ -338,6 +342,10 @@ class Schema(Mapping[str, Column]):
             its own latent utility (`Categorical(ordered=True)`), more flexible; worth it with thousands of answers.
         columns : iterable of str, optional
             Names of the columns to change; all columns with ordered levels by default.
+
+        Returns
+        -------
+        Schema
 
         Examples
         --------
@@ -548,6 +556,10 @@ class Schema(Mapping[str, Column]):
         missing : dict or list
             Values, or {value: name}, such as [-9, -8] or {-9: "refused"}.
 
+        Returns
+        -------
+        Schema
+
         Examples
         --------
         >>> tb.Schema({"age": tb.Continuous()}).declare_missing([-9])["age"].missing
@@ -573,6 +585,10 @@ class Schema(Mapping[str, Column]):
         **settings
             Settings of the new column.
 
+        Returns
+        -------
+        Schema
+
         Raises
         ------
         SchemaError
@@ -597,6 +613,10 @@ class Schema(Mapping[str, Column]):
             All its answers, lowest first.
         table : table, optional
             As in `with_type`.
+
+        Returns
+        -------
+        Schema
 
         Raises
         ------
@@ -626,6 +646,10 @@ class Schema(Mapping[str, Column]):
         table : table, optional
             As in `with_type`.
 
+        Returns
+        -------
+        Schema
+
         Raises
         ------
         SchemaError
@@ -648,6 +672,10 @@ class Schema(Mapping[str, Column]):
         ----------
         titles : dict
             {name: text}; an empty text means that the question is called by the name of its column.
+
+        Returns
+        -------
+        Schema
 
         Raises
         ------
@@ -692,6 +720,10 @@ class Schema(Mapping[str, Column]):
         **settings
             Settings of the new column.
 
+        Returns
+        -------
+        Schema
+
         Raises
         ------
         SchemaError
@@ -732,6 +764,10 @@ class Schema(Mapping[str, Column]):
             Name of the question.
         table : table, optional
             As in `with_type`; with it, the type of each column is detected.
+
+        Returns
+        -------
+        Schema
 
         Raises
         ------
@@ -821,6 +857,10 @@ class Schema(Mapping[str, Column]):
         ----------
         path : str or path
             A file written by `to_toml` or by hand.
+
+        Returns
+        -------
+        Schema
 
         Raises
         ------
