@@ -31,7 +31,7 @@ from thurbo.table.schema.schema import Schema
 GRID_POINTS = 1025
 GRID_REACH = 5.0  # standard deviations beyond the outermost means
 MOST_WEIGHTS = 50_000_000  # maximum of rows times states whose probabilities are cached
-SMALL, FEW_ROWS = 2048, 128  # rows of a small survey, and of one chunk: one program for one row and for all of it
+SMALL, FEW_ROWS = 2048, 128  # rows of a small survey, and of one chunk: one program for a few rows and for all of it
 
 
 class Known(NamedTuple):
@@ -100,7 +100,8 @@ class MemberQuery:
         # Some rows of a table are asked like all of them, so that they share a program.
         on_cpu = jax.default_backend() == "cpu"
         is_large = self.evidence.n_rows > (SMALL if on_cpu else FEW_ROWS)
-        at_once = ROW_BUCKETS[-1] if is_large else FEW_ROWS if on_cpu else None
+        few = (1 if self.evidence.n_rows == 1 else FEW_ROWS) if on_cpu else None  # a service asks about one row
+        at_once = ROW_BUCKETS[-1] if is_large else few
         chunks = evidence.on_host().replaced(rest)
         found = chunks.by_chunks(lambda rows: moments.all_moments(params, rows, sites, self.how, keep), rows=at_once)
         return Known(*(found if padding is None else (each[:, padding.place] for each in found)))
