@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -158,3 +159,16 @@ def test_marks_say_whether_rows_are_the_same(folder: Path) -> None:
     held = TableSource(as_table(table()))
     assert held.mark(0, 9) == TableSource(as_table(table())).mark(0, 9)
     assert held.mark(0, 9) != TableSource(as_table(table().assign(age=1.0))).mark(0, 9)
+
+
+def test_errors_of_a_stream_reach_the_user_as_they_are() -> None:
+    """An error that a generator of batches raises keeps its type and words."""
+    pa = pytest.importorskip("pyarrow")
+    schema = pa.schema([("q1", pa.int64())])
+
+    def batches() -> Any:
+        yield pa.record_batch([pa.array([1, 2, 3])], schema=schema)
+        raise tb.ThurboError("line 7 of the log cannot be read")
+
+    with pytest.raises(tb.ThurboError, match=r"^line 7 of the log cannot be read"):
+        tb.scan(lambda: pa.RecordBatchReader.from_batches(schema, batches())).schema

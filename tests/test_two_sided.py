@@ -286,6 +286,27 @@ def test_more_members_are_trained_where_nothing_is_drawn(n_members: int):
     assert population.count(tb.TBM(schema)._settings(schema), schema, 300, 0, has_draws) == n_members
 
 
+def test_a_fit_without_presence_has_draws():
+    lines, _ = simulated(60, 12, 5)
+    table = tb.from_long(lines, row="row", item="item", score="score")
+    column = tb.Ratings(settings=tb.ListSettings(draws=2, presence=False))
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(lists, "LEAST_ENTRIES", 100)
+        model = tb.TBM({"item": column}, random_state=0, members=2, max_epochs=2).fit(table)
+    assert sum(each["is_draw"] for each in model.members_) == 2
+    assert model.params_.presence is None
+    assert np.isfinite(model.predict_proba(table, "item", items=[0, 1])).all()
+
+
+def test_units_without_draws_are_warned_of():
+    lines, _ = simulated(60, 12, 5)
+    table = tb.from_long(lines, row="row", item="item", score="score")
+    column = tb.Ratings(settings=tb.ListSettings(item_units=2))
+    with pytest.warns(tb.SchemaWarning, match="item_units=2 has no effect"):
+        tb.TBM({"item": column}, random_state=0, members=2, max_epochs=1).fit(table)  # too few ratings
+
+
 def test_a_fit_with_units_of_items(tmp_path: Path):
     lines, utility = simulated(120, 20, 8)
     table = tb.from_long(lines, row="row", item="item", score="score")

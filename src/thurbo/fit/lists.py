@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from scipy import sparse
 from scipy.special import expit, logit, ndtr, ndtri
 
 from thurbo._concurrency import cached_property
+from thurbo.errors import SchemaWarning
 from thurbo.fit import members
 from thurbo.fit.fitting import Data
 from thurbo.fit.planning import FitSettings
@@ -367,7 +369,8 @@ class Drawing:
         bias[where], loadings[where] = draw.bias, draw.loadings
         cuts[where, : len(draw.cuts)] = draw.cuts
         presence = np.zeros_like(loadings)
-        presence[where] = draw.presence
+        if self.chosen.presence:
+            presence[where] = draw.presence
         effects = None
         if alone.effects is not None:
             effects = np.zeros(alone.effects.shape, np.float32)
@@ -385,4 +388,7 @@ class Drawing:
 def start(chosen: FitSettings, data: Data, masked: Mapping[str, np.ndarray], seed: int) -> Drawing | None:
     """A sampler, if the table has a list whose parameters can be drawn."""
     name = column(chosen, data)
+    if name is None and chosen.item_units:
+        problem = f"item_units={chosen.item_units} has no effect, since no parameters of a list are drawn"
+        warnings.warn(f"{problem}: see the conditions of ListSettings(draws=)", SchemaWarning, stacklevel=2)
     return None if name is None else Drawing(chosen, data, name, masked[name], seed)

@@ -74,8 +74,8 @@ class Codec:
             if len(np.unique(rest, axis=0)) > FEW_PATTERNS:
                 self.direct = "tier"
             else:
-                for tiers in np.eye(len(self.sites), dtype=int).tolist():
-                    self._number((tuple(tiers), False))
+                for place in range(len(self.sites)):
+                    self._number(("label", place))
         elif self.family == "measured":
             low, high, point = _ends(sample)
             says = point | np.isfinite(low) | np.isfinite(high)
@@ -195,9 +195,9 @@ class Codec:
                 low[number], high[number] = ends
             return Block(self.sites, code=low, n_cuts=self.n_cuts, code_high=high if (low != high).any() else low)
         if self.family == "utility":
-            tier, one_of = np.full(shape, -1, np.int32), np.zeros(n_rows, bool)
+            places, tier, one_of = np.arange(len(self.sites)), np.full(shape, -1, np.int32), np.zeros(n_rows, bool)
             for number, pattern in enumerate(self.patterns, 1):
-                tier[number], one_of[number] = pattern
+                tier[number], one_of[number] = pattern if pattern[0] != "label" else (places == pattern[1], False)
             found = Block(self.sites, tier=tier, one_of=one_of, is_repeated=self.is_repeated)
             return replace(found, order_shape=order_shape)
         lower, upper, point = np.full(shape, -np.inf), np.full(shape, np.inf), np.zeros(shape, bool)

@@ -307,6 +307,9 @@ class Draws:
         sources = (source for name in self.missing for source in self.schema.source_columns[name])
         found: dict[str, Any] = {source: np.full(len(self.index), None, object) for source in sources}
         for source, parts in self.cells.items():
+            kinds = {values.dtype.kind for _, values in parts}
+            if len(kinds) > 1 and not kinds <= set("iuf"):  # what is beside texts stays as it is
+                parts = [(lines, values.astype(object)) for lines, values in parts]
             lines, values = (np.concatenate(each) for each in zip(*parts, strict=True))
             whole, is_open = np.zeros(len(self.index), values.dtype), np.ones(len(self.index), bool)
             whole[lines], is_open[lines] = values, False

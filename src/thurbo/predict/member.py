@@ -55,6 +55,7 @@ class MemberQuery:
     how: How
     routes: Routes = field(default_factory=dict)  # of gates, about which follow-up questions say something: `signals`
     shaped: dict[Any, Params] = field(default_factory=dict, repr=False, compare=False)  # by `_shaped`, for all queries
+    is_alone: bool = False  # whether the table that is asked about has one row, as that of one user of a service
 
     @cached_property
     def known(self) -> Known | None:
@@ -100,7 +101,7 @@ class MemberQuery:
         # Some rows of a table are asked like all of them, so that they share a program.
         on_cpu = jax.default_backend() == "cpu"
         is_large = self.evidence.n_rows > (SMALL if on_cpu else FEW_ROWS)
-        few = (1 if self.evidence.n_rows == 1 else FEW_ROWS) if on_cpu else None  # a service asks about one row
+        few = (1 if self.is_alone and evidence.n_rows == 1 else FEW_ROWS) if on_cpu else None
         at_once = ROW_BUCKETS[-1] if is_large else few
         chunks = evidence.on_host().replaced(rest)
         found = chunks.by_chunks(lambda rows: moments.all_moments(params, rows, sites, self.how, keep), rows=at_once)

@@ -292,7 +292,9 @@ class Model:
         # Of a single member, without units that are not used.
         params = [self.params] if self.is_single else [each.params for each in self.members]
         parts = [
-            MemberQuery(each, own.schema, own.blocks, own.evidence.on_host(), how, routes, shaped)
+            MemberQuery(
+                each, own.schema, own.blocks, own.evidence.on_host(), how, routes, shaped, own.evidence.n_rows == 1
+            )
             for each, own, shaped in zip(params, self.encoded(rows), self._shaped, strict=True)
         ]
         return Query(tuple(parts), self.weights, self.correction, rows.informative, tuple(rows.absent))

@@ -87,9 +87,8 @@ def with_schema(
         codes[value] = name or value
     if missing is not None and not codes:
         raise ThurboError("--missing names no value; write for example --missing -9,-8")
-    chosen = (
-        None if path is None else thurbo.Schema.from_toml(path)
-    )  # first, because reading a large table takes longer
+    # First, because reading a large table takes longer.
+    chosen = None if path is None else thurbo.Schema.from_toml(path)
     return tables.read_long(data, names, chosen, codes, in_parts)
 
 

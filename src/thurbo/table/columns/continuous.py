@@ -221,9 +221,10 @@ class MeasuredColumn(Standardised, Column):
         """Numbers in the user's units as cells; days are dates again."""
         if self.parse not in DATES:
             return numbers
-        days = np.round(np.where(np.isnan(numbers), 0.0, numbers)).astype("datetime64[D]")
+        known = np.isfinite(numbers)
+        days = np.round(np.where(known, numbers, 0.0)).astype("datetime64[D]")
         cells = days.astype(str).astype(object)
-        cells[np.isnan(numbers)] = None
+        cells[~known] = None
         return cells
 
     def as_columns(self, name: str, numbers: FloatArray) -> dict[str, NDArray[Any]]:

@@ -470,6 +470,7 @@ def questions(
     alone = filter(_TEXT["beside"].fullmatch, columns.names)
     beside = [name for name in alone if name not in columns.taken and columns.is_other(name)]
     columns.apart |= dict.fromkeys(beside, "what people wrote beside an option")
+    columns.taken |= columns.apart.keys()
     return columns
 
 

@@ -91,7 +91,8 @@ class RowSource(ABC):
         the rows from which is drawn, all by default.
         """
         chosen = self._random(n, seed, allowed)
-        return np.union1d(chosen, _rare(self, chosen, allowed)[0])
+        n_allowed = self.n_rows if allowed is None else int(np.count_nonzero(allowed))
+        return chosen if len(chosen) == n_allowed else np.union1d(chosen, _rare(self, chosen, allowed)[0])
 
     def _random(self, n: int, seed: int, allowed: np.ndarray | None = None) -> np.ndarray:
         """Positions of `n` random rows, or of all that are allowed: increasing."""
@@ -473,6 +474,8 @@ def _reader(source: Any) -> Any:
 
     if callable(source) and not hasattr(source, "__arrow_c_stream__"):
         source = source()
+    if isinstance(source, pa.RecordBatchReader):  # through a C stream, errors of its batches would lose their type
+        return source
     if isinstance(source, Mapping):
         source = {str(name): values for name, values in source.items()}
     if isinstance(source, (Mapping, pa.RecordBatch)):

@@ -212,7 +212,8 @@ def _labelled(gate: Column, cells: Cells) -> tuple[list[Any], Integers]:
     meaning = meanings(gate)
     told = [meaning.get(value, value) if is_label(value) else None for value in distinct]
     labels = list(gate.labels) or list(dict.fromkeys(label for label in told if label is not None))
-    return labels, np.asarray([*(labels.index(each) if each in labels else -1 for each in told), -1], np.int32)[which]
+    place = {label: number for number, label in enumerate(labels)}
+    return labels, np.asarray([*(place.get(each, -1) for each in told), -1], np.int32)[which]
 
 
 def _selected(gate: Column, cells: Cells) -> Integers:
@@ -420,7 +421,7 @@ def _counts(gates: Sequence[Gate], patterns: BoolArray) -> list[Integers]:
     for gate, start in zip(gates, ends, strict=False):
         one[np.arange(len(one)), start + gate.which % (len(gate.labels) + 1)] = 1
     # One product is much faster than many narrow ones.
-    total = np.rint(np.vstack([patterns, np.ones(len(one))]).astype(np.float32) @ one).astype(np.int64)
+    total = np.rint(np.vstack([patterns, np.ones(len(one), bool)]).astype(np.float32) @ one).astype(np.int64)
     return [total[:, start:end] for start, end in pairwise(ends)]
 
 
