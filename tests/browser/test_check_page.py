@@ -184,13 +184,13 @@ def test_columns_are_grouped_and_divided(address: str, editor: Editor, watched: 
 def test_what_is_selected_while_the_server_answers_stays_selected(
     address: str, editor: Editor, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer, quick = threading.Event(), Editor._after
+    answer, quick = threading.Event(), Editor._corrected
 
     def slow(self: Editor, *asked: Any) -> dict[str, Any]:
         answer.wait(30)
         return quick(self, *asked)
 
-    monkeypatch.setattr(Editor, "_after", slow)
+    monkeypatch.setattr(Editor, "_corrected", slow)
     page = watched.open(address)
     tick = "#list li:has(button[data-name='{}']) input"
     for name in ("reads: books", "reads: news"):
