@@ -174,7 +174,6 @@ def test_units_of_items_are_recovered():
                 mean = mean + own.rows[:, :-1] @ loadings.T + own.rows[:, -1:] + own.items[:, -1]
         score[n_units] = np.corrcoef(np.asarray(mean).ravel(), utility.ravel())[0, 1]
     same = np.abs(np.corrcoef(own.units.T, units.T)[:2, 2:])  # up to their order, and on for off
-    print(score, same)
     assert max(same[0, 0] * same[1, 1], same[0, 1] * same[1, 0]) > 0.8
     assert score[2] > score[0] + 0.01
 

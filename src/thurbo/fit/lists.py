@@ -1,8 +1,8 @@
 """§8 Lists by Bayesian factorisation: draws of the parameters of rows and items from their posterior distribution.
 
 The mean of a score is α_i + V_iᵀ z_u + G_uᵀ g_i + s_u: factors z of rows with loadings V of items, and, if they are
-asked for, binary hidden units g of items with weights G of rows. Given the units of items, rows are the standard model;
-given what rows have, items are one. The sampler works in a thread of its own while other members are trained: first
+asked for, binary hidden units g of items with weights G of rows. Given g, the scores of a row are the standard model;
+given z and G, those of an item are. The sampler works in a thread of its own while other members are trained: first
 without the held-out answers, which weigh the draws against the other members, then with all answers. Each draw is a
 member.
 """

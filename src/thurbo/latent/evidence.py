@@ -379,10 +379,10 @@ class Buckets:
         for bucket, place in zip(self.on_host().buckets, self.places, strict=True):
             fixed = rows(bucket) if callable(rows) else rows if bucket.sites_shared else None
             largest = fixed or (ROW_BUCKETS[-1] if bucket.sites_shared else max(1, CELLS // n_slots(bucket)))
+            is_alone = self.n_rows == 1 and not bucket.sites_shared  # one user of a service
+            lengths = (1, *ROW_BUCKETS) if is_alone else ROW_BUCKETS
             for begin in range(0, len(place), largest):
                 count = min(largest, len(place) - begin)
-                is_alone = self.n_rows == 1 and not bucket.sites_shared  # one user of a service
-                lengths = (1, *ROW_BUCKETS) if is_alone else ROW_BUCKETS
                 size = fixed or next((size for size in lengths if count <= size < largest), largest)
                 index = np.r_[begin : begin + count, np.full(size - count, begin)]
                 chunk = function(bucket.rows(index), *(leaf[place[index]] for leaf in rowwise))
