@@ -42,7 +42,7 @@ def simulated(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, experts.Target,
 
 def sources_of(holds: np.ndarray) -> experts.Sources:
     names, each = range(holds.shape[1]), np.arange(holds.shape[1])
-    return experts.Sources([Source(f"x{k}", 0, 0.5, 1.5, 0.65) for k in names], holds, each, each)
+    return experts.Sources([Source(f"x{k}", 0, 0.5, 1.5, 0.65) for k in names], holds.T, each, each)
 
 
 def boosted(holds: np.ndarray, target: experts.Target, **about: Any) -> Trees | None:
@@ -90,7 +90,7 @@ def test_a_weight_of_two_is_a_row_twice_and_one_of_zero_is_none() -> None:
     found = []
     for own, rows in ((heavy, np.arange(300)), (double, twice)):
         split, value, _ = experts._boosted(
-            holds[rows], own, own.shares, [], part[rows] == 0, own.growth, np.random.default_rng(2)
+            holds[rows].T, own, own.shares, [], part[rows] == 0, own.growth, np.random.default_rng(2)
         )
         found.append((split, value))
     np.testing.assert_array_equal(found[0][0], found[1][0])

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from thurbo.fit import members
@@ -28,7 +27,6 @@ from thurbo.predict.correction import (
     answer_values,
     bands_of,
     calibration_family,
-    in_leaves,
 )
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
@@ -131,7 +129,7 @@ def n_labels_of(question: MemberQuery, name: str) -> int:
 
 
 class Sources(NamedTuple):
-    """What may be asked about other answers, and the part of each row for which it holds, [row, source].
+    """What may be asked about other answers, and the part of each row for which it holds, [source, row].
 
     part    number of the part of a question that a source is about, [source]
     column  number of the question, [source]
@@ -187,7 +185,7 @@ def _sources(
             add(number, _asked(name, place, own, block.family == "utility"), own)
         answered = np.where(held[name] | ~gaps, np.nan, block.answered)[rows]
         add(number, _asked(name, ANSWERED, answered, False), answered)
-    every = np.stack(holds, axis=1) if holds else np.zeros((len(rows), 0), np.float32)
+    every = np.stack(holds) if holds else np.zeros((0, len(rows)), np.float32)
     return Sources(sources, every, np.asarray(part, np.int64), np.asarray(column, np.int64))
 
 
@@ -242,11 +240,11 @@ def _screened(targets: Sequence[Target], found: Sources, names: Sequence[str], q
     while begin < len(targets):
         before = ends[begin - 1] if begin else 0
         end = max(begin + 1, int(np.searchsorted(ends, before + LABELS_AT_ONCE, side="right")))
-        slopes = np.zeros((len(found.holds), ends[end - 1] - before), np.float32)
+        slopes = np.zeros((found.holds.shape[1], ends[end - 1] - before), np.float32)
         parts = [slice(last - own.n_labels - 1, last) for own, last in zip(targets, ends - before, strict=True)]
         for own, part in zip(targets[begin:end], parts[begin:end], strict=True):
             slopes[own.row, part] = _slopes(own)
-        sums, total = found.holds.T @ slopes, slopes.sum(axis=0)
+        sums, total = found.holds @ slopes, slopes.sum(axis=0)
         for own, part in zip(targets[begin:end], parts[begin:end], strict=True):
             gain = _gain(sums[:, part], total[part])
             gain[found.column == place[own.name]] = -np.inf
@@ -353,7 +351,7 @@ def _trees(
 ) -> Trees | None:
     """All sets of trees, whose mean log-probabilities count; None if they explain nothing."""
     order, share = rng.permutation(chosen), own.shares
-    holds, codes = found.holds[np.ix_(own.row, order)], [each.code[own.row] for each in tables]
+    holds, codes = found.holds[np.ix_(order, own.row)], [each.code[own.row] for each in tables]
     splits, values, gain = list[np.ndarray](), list[np.ndarray](), np.zeros(len(order))
     for number in range(N_SETS if len(order) else 0):
         found_splits, found_values, gains = _boosted(holds, own, share, codes, part[own.row] == number, own.growth, rng)
@@ -387,32 +385,36 @@ def _boosted(
     rng: np.random.Generator,
 ) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
     """Trees fitted without the answers that are kept, as many as predict these best: sources of the nodes, values of
-    the leaves, and gains by source. `codes` are the answers of the tables that they begin with."""
+    the leaves, and gains by source. `codes` are the answers of the tables that they begin with.
+
+    Arrays are [source, answer] and [label, answer]: sums over answers and over labels then read memory in its order.
+    """
     inside, beside = np.flatnonzero(~is_kept), np.flatnonzero(is_kept)
-    seen, kept, n_sources = holds[inside], holds[beside], holds.shape[1]
+    seen, kept, n_sources = holds[:, inside], holds[:, beside], len(holds)
     fitted, tested = own.some(inside), own.some(beside)
-    true, unit = np.eye(own.n_labels, dtype=np.float32)[fitted.code], _unit(share).astype(np.float32)
-    now, of_kept = (np.tile(np.log(share).astype(np.float32), (len(each), 1)) for each in (inside, beside))
+    true, unit = np.eye(own.n_labels, dtype=np.float32)[:, fitted.code], _unit(share).astype(np.float32)[:, None]
+    now, of_kept = (np.tile(np.log(share).astype(np.float32)[:, None], len(each)) for each in (inside, beside))
     for code in reversed(codes):
         table, others = _shares_by(code[inside], fitted, share, int(code.max(initial=0)) + 1)
-        now = np.where(code[inside, None] >= 0, np.log(others), now).astype(np.float32)
-        of_kept = np.where(code[beside, None] >= 0, np.log(table[code[beside]]), of_kept).astype(np.float32)
+        now = np.where(code[inside] >= 0, np.log(others).T, now).astype(np.float32)
+        of_kept = np.where(code[beside] >= 0, np.log(table[code[beside]]).T, of_kept).astype(np.float32)
     pull = (LEAF_RIDGE * (share * (1.0 - share) + 0.02)).astype(np.float32)
     splits, values, gains = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
 
     def score() -> float:
-        return float(tested.weight @ log_softmax(of_kept, axis=1)[np.arange(len(beside)), tested.code])
+        return float((of_kept[tested.code, np.arange(len(beside))] - _logsumexp(of_kept)) @ tested.weight)
 
-    best, at, half, count = score(), 0, -(-n_sources // 2), fitted.weight[:, None]
+    best, at, half, count = score(), 0, -(-n_sources // 2), fitted.weight
     for number in range(1, growth.most_rounds + 1):
-        chance = softmax(now, axis=1)
+        chance = np.exp(now - _logsumexp(now))
         slope, bend = (true - chance) * count, chance * (1.0 - chance) * count
         first = int(rng.integers(n_sources))  # half of the sources, which are in random order
         window = slice(first, min(first + half, n_sources)), slice(0, max(first + half - n_sources, 0))
-        split, leaf, gain = _tree(seen, np.concatenate([slope * unit, count], axis=1), window, growth.depth)
-        value = np.float32(RATE) * np.clip((leaf.T @ slope) / (leaf.T @ bend + pull), -MOST_VALUE, MOST_VALUE)
-        now += leaf @ value
-        of_kept += in_leaves(kept, split[None])[:, 0] @ value
+        split, gain = _tree(seen, np.concatenate([slope * unit, count[None]]), window, growth.depth)
+        leaf = _leaves(seen, split)
+        value = np.float32(RATE) * np.clip((leaf @ slope.T) / (leaf @ bend.T + pull), -MOST_VALUE, MOST_VALUE)
+        now += value.T @ leaf
+        of_kept += value.T @ _leaves(kept, split)
         splits, values, gains = [*splits, split], [*values, value], [*gains, gain]
         if (found := score()) > best:
             best, at = found, number
@@ -421,33 +423,45 @@ def _boosted(
     return splits[:at], values[:at], np.sum(gains[:at], axis=0) if at else np.zeros(n_sources)
 
 
-def _tree(
-    holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice], depth: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One tree from some of the sources: sources of its nodes, the part of each row in each leaf [row, leaf], and gains
-    by source."""
-    (n, width), length = slopes.shape, window[0].stop - window[0].start
+def _logsumexp(logs: np.ndarray) -> np.ndarray:
+    """Of each column, in the precision of the array."""
+    top = logs.max(axis=0)
+    return np.asarray(np.log(np.exp(logs - top).sum(axis=0)) + top)
+
+
+def _tree(holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice], depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """One tree from some of the sources: sources of its nodes, and gains by source."""
+    (width, n), length = slopes.shape, window[0].stop - window[0].start
 
     def summed(values: np.ndarray) -> np.ndarray:
-        return np.concatenate([holds[:, each].T @ values for each in window])
+        return np.concatenate([holds[each] @ values.T for each in window])
 
-    split, part, gains = list[int](), np.ones((n, 1), np.float32), np.zeros(holds.shape[1])
+    split, parts, gains = list[int](), np.ones((1, n), np.float32), np.zeros(len(holds))
     sums = [summed(slopes)]  # where each source holds, of each node: [source, label + 1]
     for level in range(depth):
         chosen = []
-        for node, own in enumerate(sums):
-            gain = _gain(own, part[:, node] @ slopes)
+        for own, total in zip(sums, parts @ slopes.T, strict=True):
+            gain = _gain(own, total)
             best = int(gain.argmax())
             source = window[0].start + best if best < length else best - length
             gains[source] += max(float(gain[best]), 0.0)
             chosen.append(source)
         split += chosen
-        on = part * holds[:, chosen]
-        part = np.stack([part - on, on], axis=-1).reshape(n, -1)
         if level + 1 < depth:
-            of_on = summed((on[:, :, None] * slopes[:, None, :]).reshape(n, -1)).reshape(-1, len(chosen), width)
+            on = parts * holds[chosen]
+            of_on = summed((on[:, None] * slopes).reshape(-1, n)).reshape(-1, len(chosen), width)
             sums = [each for k, own in enumerate(sums) for each in (own - of_on[:, k], of_on[:, k])]
-    return np.asarray(split, np.int64), part, gains
+            parts = np.stack([parts - on, on], axis=1).reshape(-1, n)
+    return np.asarray(split, np.int64), gains
+
+
+def _leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
+    """The part of each answer in each leaf of one tree, [leaf, answer], from what holds, [source, answer]."""
+    parts, first = np.ones((1, holds.shape[1]), np.float32), 0
+    while first < len(split):
+        on = parts * holds[split[first : first + len(parts)]]
+        first, parts = first + len(parts), np.stack([parts - on, on], axis=1).reshape(-1, holds.shape[1])
+    return parts
 
 
 def followers(
