@@ -104,13 +104,21 @@ def test_many_answers_have_trees_of_three_splits(monkeypatch: pytest.MonkeyPatch
     code = (rng.random(8000) < np.where(holds[:, ::4].sum(axis=1) % 2, 0.9, 0.1)).astype(np.int64)
     target = experts.Target("y", 0, np.arange(4000), code[:4000], np.ones(4000, np.float32), 2)
     found = dict[int, float]()
-    for many in (4000, 4001):
-        monkeypatch.setattr(experts, "MANY_ANSWERS", many)
+    _, three, two = experts.GROWTH.values()
+    for least in (4000, 4001):
+        monkeypatch.setattr(experts, "GROWTH", {least: three, 0: two})
         trees = boosted(holds[:4000], target)
         assert trees is not None
         found[trees.split.shape[1]] = log_score(trees, holds[4000:], code[4000:])
     assert found[7] > found[3] + 0.05, found
     assert found[7] > -0.34  # the truth has -0.325
+
+
+def test_more_answers_have_deeper_trees() -> None:
+    """The weights of answers count, not their number."""
+    one = experts.Target("y", 0, np.arange(2), np.arange(2), np.full(2, 0.5, np.float32), 2)
+    depths = [one._replace(weight=one.weight * n).growth.depth for n in (1, 2499, 2500, 9999, 10_000)]
+    assert depths == [2, 2, 3, 3, 4]
 
 
 def test_an_unknown_source_holds_to_the_part_that_is_its_share() -> None:
