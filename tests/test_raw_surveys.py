@@ -19,6 +19,7 @@ import pytest
 import thurbo as tb
 from thurbo.app.cli import main
 from thurbo.errors import SchemaWarning
+from thurbo.queries import weights
 from thurbo.table.io.frames import as_table
 
 HERE = Path(__file__).parent / "data" / "surveys"
@@ -195,12 +196,13 @@ def test_fit_impute_and_report_run_without_a_schema_by_hand(
     frame, schema = read(Path(data))
     filled, _ = read(tmp_path / "filled.csv")
     table = as_table(frame)
-    assert fitted.schema_ == schema.fit(table, sample_weight=schema.weights(table))
+    assert fitted.schema_ == schema.fit(table, sample_weight=weights(schema, table, None))  # scaled as in a fit
     assert len(filled) == len(frame)
     fitted.schema_.compile(as_table(filled))  # refuses an answer that is none
     labelled = [name for name, each in schema.items() if each.kind in ("binary", "ordinal", "banded", "categorical")]
     for name in (name for name in labelled if name in filled):  # others are spread over columns
-        allowed = {*schema[name].labels, *(value for value, _ in schema[name].missing)}
+        spelled = (*schema[name].missing, *schema[name].recode)  # what was given comes back as it is
+        allowed = {*schema[name].labels, *(value for value, _ in spelled)}
         if getattr(schema[name], "other", None) is not None:
             allowed |= set(frame[name].dropna())  # rare answers that are one label to the model stay as they are
         assert set(map(str, filled[name].dropna())) <= set(map(str, allowed)), name
