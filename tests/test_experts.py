@@ -129,7 +129,7 @@ def test_an_unknown_source_holds_to_the_part_that_is_its_share() -> None:
     for unknown in product([False, True], repeat=4):
         first = rng.integers(2, size=4).astype(float)
         row = np.where(unknown, share, first)
-        found = in_leaves(row[None], split)[0]
+        found = in_leaves(row[:, None], split)[..., 0]
         np.testing.assert_allclose(found.sum(axis=1), 1.0)
         for tree, leaf in product(range(5), range(8)):
             node, chance = 0, 1.0

@@ -27,6 +27,7 @@ from thurbo.predict.correction import (
     answer_values,
     bands_of,
     calibration_family,
+    in_leaves,
 )
 from thurbo.predict.member import MemberQuery
 from thurbo.predict.model import Query
@@ -47,16 +48,16 @@ class Growth(NamedTuple):
     patience: int
 
 
-# Chosen on other answers of twelve surveys than those of benchmarks. Of two surveys with 4,000 and 6,000 rows, deeper
-# trees from more questions alone were better by .001 and .008 nats per answer; of ten with 550 to 2,800 rows they were
-# between .004 worse and .001 better. Of 20,000 rows, those of the first kind were better by .016 than of the second, of
-# 6,000 rows equal. Five sets of trees took twice as long and changed this by .003 or less; a lower
-# rate, more cuts and stronger priors by less than that.
+# By the least number of answers to a question, as sum of weights; the first that fits counts. Chosen on other answers
+# of twelve surveys than those of benchmarks. With 20,000 rows, the first was better than the second by
+# .016 nats per answer (trees alone); with 6,000 rows they were equal. The second was better than the third by .008 and
+# .001 with 6,000 and 4,000 rows, and between .004 worse and .001 better in ten surveys of 550 to 2,800 rows. Five sets
+# of trees took twice as long and changed this by .003 or less; a lower rate, more cuts and stronger priors by less.
 GROWTH = {
     10_000: Growth(4, 120, 0.25, 400, 20),
     2500: Growth(3, 80, 0.5, 250, 20),
     0: Growth(2, 40, 0.5, 100, 10),
-}  # from so many answers to a question on, as sum of weights
+}
 RATE, N_SETS = 0.1, 3
 RIDGE, LEAST_INSIDE = 10.0, 10.0  # answers by which gains are pulled to zero, and fewest on each side of a split
 LEAF_RIDGE, MOST_VALUE = 5.0, 4.0  # answers by which the value of a leaf is pulled to zero; the largest one
@@ -417,10 +418,10 @@ def _boosted(
         first = int(rng.integers(n_sources))  # some of the sources, which are in random order
         window = slice(first, min(first + most, n_sources)), slice(0, max(first + most - n_sources, 0))
         split, gain = _tree(seen, np.concatenate([slope * unit, count[None]]), window, growth.depth)
-        leaf = _leaves(seen, split)
+        leaf = in_leaves(seen, split[None])[0]
         value = np.float32(RATE) * np.clip((leaf @ slope.T) / (leaf @ bend.T + pull), -MOST_VALUE, MOST_VALUE)
         now += value.T @ leaf
-        of_kept += value.T @ _leaves(kept, split)
+        of_kept += value.T @ in_leaves(kept, split[None])[0]
         splits, values, gains = [*splits, split], [*values, value], [*gains, gain]
         if (found := score()) > best:
             best, at = found, number
@@ -459,15 +460,6 @@ def _tree(holds: np.ndarray, slopes: np.ndarray, window: Sequence[slice], depth:
             sums = [each for k, own in enumerate(sums) for each in (own - of_on[:, k], of_on[:, k])]
             parts = np.stack([parts - on, on], axis=1).reshape(-1, n)
     return np.asarray(split, np.int64), gains
-
-
-def _leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
-    """The part of each answer in each leaf of one tree, [leaf, answer], from what holds, [source, answer]."""
-    parts, first = np.ones((1, holds.shape[1]), np.float32), 0
-    while first < len(split):
-        on = parts * holds[split[first : first + len(parts)]]
-        first, parts = first + len(parts), np.stack([parts - on, on], axis=1).reshape(-1, holds.shape[1])
-    return parts
 
 
 def followers(

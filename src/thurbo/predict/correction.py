@@ -80,30 +80,30 @@ class Trees(NamedTuple):
 
     def predict(self, known: Callable[[str, int], FloatArray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """P(label) of some rows, [row, label], and the part of what decides that is known about them, [row]."""
-        strength = np.zeros((len(rows), len(self.sources)))
+        strength = np.zeros((len(self.sources), len(rows)))
         for place, each in enumerate(self.sources):
-            strength[:, place] = each.strength(known(each.column, each.part)[rows])
-        share = np.asarray([each.centre for each in self.sources])
-        logs, is_known = np.tile(self.base, (len(rows), 1)), [strength != 0.0]
+            strength[place] = each.strength(known(each.column, each.part)[rows])
+        share = np.asarray([each.centre for each in self.sources])[:, None]
+        logs, is_known = np.tile(self.base, (len(rows), 1)), [strength.T != 0.0]
         for table in reversed(self.tables):
             chance, has = table.predict(known, rows)
             logs = np.where(has[:, None], np.log(chance), logs)
             is_known.insert(1, has[:, None])
         for start in range(0, len(rows), ROWS_AT_ONCE):
             some = slice(start, start + ROWS_AT_ONCE)
-            inside = in_leaves((strength[some] + share).astype(np.float32), self.split)
-            logs[some] += inside.reshape(len(inside), -1) @ self.value.reshape(-1, len(self.base))
+            inside = in_leaves((strength[:, some] + share).astype(np.float32), self.split)
+            logs[some] += inside.reshape(-1, inside.shape[-1]).T @ self.value.reshape(-1, len(self.base))
         return softmax(logs, axis=1), np.concatenate(is_known, axis=1) @ self.gain / max(self.gain.sum(), 1e-12)
 
 
 def in_leaves(holds: np.ndarray, split: np.ndarray) -> np.ndarray:
-    """The part of each row that is in each leaf, [row, tree, leaf], from that of it that holds, [row, source]."""
-    inside, first = np.ones((len(holds), len(split), 1), holds.dtype), 0
-    while first < split.shape[1]:
-        own = holds[:, split[:, first : 2 * first + 1]]
-        n_rows, n_trees, n_leaves = inside.shape
-        inside = np.stack([inside * (1.0 - own), inside * own], axis=-1).reshape(n_rows, n_trees, 2 * n_leaves)
+    """The part of each row that is in each leaf, [tree, leaf, row], from that of it that holds, [source, row]."""
+    (n_trees, n_nodes), n_rows = split.shape, holds.shape[1]
+    inside, first = np.ones((n_trees, 1, n_rows), holds.dtype), 0
+    while first < n_nodes:
+        on = inside * holds[split[:, first : 2 * first + 1]]
         first = 2 * first + 1
+        inside = np.stack([inside - on, on], axis=2).reshape(n_trees, first + 1, n_rows)
     return inside
 
 
